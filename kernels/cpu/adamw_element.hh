@@ -15,10 +15,10 @@ NNTILE_ALWAYS_INLINE double bias_correction(double beta, double t) {
   return 1 - lane[0];
 }
 /// The factor of a parameter's change, and that of the root it is divided by, at step t.
-NNTILE_ALWAYS_INLINE double adamw_c1(ops::AdamwStep::Args const& args, double lr, double t) {
+NNTILE_ALWAYS_INLINE double adamw_c1(ops::AdamwStepArgs const& args, double lr, double t) {
   return -lr / bias_correction(args.beta1, t);
 }
-NNTILE_ALWAYS_INLINE double adamw_c2(ops::AdamwStep::Args const& args, double t) {
+NNTILE_ALWAYS_INLINE double adamw_c2(ops::AdamwStepArgs const& args, double t) {
   return 1 / __builtin_sqrt(bias_correction(args.beta2, t));
 }
 
@@ -26,7 +26,7 @@ NNTILE_ALWAYS_INLINE double adamw_c2(ops::AdamwStep::Args const& args, double t)
 template <class V> struct AdamwElement {
   V decay, c1, c2, one_less_beta1, one_less_beta2, beta2, eps;
 
-  NNTILE_ALWAYS_INLINE AdamwElement(ops::AdamwStep::Args const& args, double lr, double of_change,
+  NNTILE_ALWAYS_INLINE AdamwElement(ops::AdamwStepArgs const& args, double lr, double of_change,
                                     double of_root)
       : decay(1 - lr * args.weight_decay),
         c1(of_change),

@@ -4,20 +4,23 @@
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
 
-template <class T, class U> struct AdamwStep {
+/// Of parameters T, gradients G and states S.
+template <class T, class G, class S = G> struct AdamwStep {
+  using Op = ops::AdamwStepBy<!std::same_as<G, S>>;
+
   static Status run(KernelCall const& call) noexcept {
-    auto const args = arguments<ops::AdamwStep>(call);
-    using Operand = ops::AdamwStep::Operand;
-    Buffers<ops::AdamwStep> const buffers(call);
+    auto const args = arguments<Op>(call);
+    using Operand = typename Op::Operand;
+    Buffers<Op> const buffers(call);
     using V = Vec<compute_t<T>>;
-    T* p = buffers.at<T>(Operand::p);
-    U const* g = buffers.at<U>(Operand::g);
-    U* m = buffers.at<U>(Operand::m);
-    U* v = buffers.at<U>(Operand::v);
-    double const lr = static_cast<double>(*buffers.at<float>(Operand::lr));
-    auto const step = *buffers.at<std::int64_t>(Operand::step);
+    T* p = buffers.template at<T>(Operand::p);
+    G const* g = buffers.template at<G>(Operand::g);
+    S* m = buffers.template at<S>(Operand::m);
+    S* v = buffers.template at<S>(Operand::v);
+    double const lr = static_cast<double>(*buffers.template at<float>(Operand::lr));
+    auto const step = *buffers.template at<std::int64_t>(Operand::step);
     if (step < 1) return {"step is counted from 1"};
-    float const* const factor = buffers.at<float>(Operand::scale);  // or null
+    float const* const factor = buffers.template at<float>(Operand::scale);  // or null
     V const scale(factor != nullptr ? static_cast<double>(*factor) : 1.0);
     double const t = static_cast<double>(step);
     AdamwElement<V> const element(args, lr, adamw_c1(args, lr, t), adamw_c2(args, t));
@@ -27,8 +30,8 @@ template <class T, class U> struct AdamwStep {
       for_each_vec<compute_t<T>>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
         V gradient = load(g + i, part);
         if (scaled) gradient = scale * gradient;
-        V first = load(static_cast<U const*>(m) + i, part);
-        V second = load(static_cast<U const*>(v) + i, part);
+        V first = load(static_cast<S const*>(m) + i, part);
+        V second = load(static_cast<S const*>(v) + i, part);
         V const parameter =
             element.step(load(static_cast<T const*>(p) + i, part), gradient, first, second);
         store(m + i, first, part);
@@ -41,7 +44,10 @@ template <class T, class U> struct AdamwStep {
   }
 };
 
-constinit auto const kernels = op_kernels<ops::AdamwStep, AdamwStep>();
+template <class T, class G> using AdamwStepNarrow = AdamwStep<T, G, T>;
+
+constinit auto const kernels = join(op_kernels<ops::AdamwStep, AdamwStep>(),
+                                    op_kernels<ops::AdamwStepNarrow, AdamwStepNarrow>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(adamw_step, kernels)

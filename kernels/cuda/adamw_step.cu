@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bound: 7 elements of memory per parameter. A step below 1, which the CPU's kernel refuses, gives
-// NaN.
+// Bound: 7 elements of memory per parameter, of which one is the gradient's. A step below 1, which
+// the CPU's kernel refuses, gives NaN.
 #include "kernels/cuda/kernel.hh"
 
 #include "kernels/cpu/adamw_element.hh"
@@ -8,25 +8,27 @@
 namespace nntile::kernels::cuda {
 namespace {
 
-template <class T, class U> struct AdamwStep {
+/// Of parameters T, gradients G and states S.
+template <class T, class G, class S = G> struct AdamwStep {
+  using Op = ops::AdamwStepBy<!std::same_as<G, S>>;
   using V = Vec<compute_t<T>>;
   static constexpr int threads = loop_threads;
-  DeviceCall<ops::AdamwStep> call;
+  DeviceCall<Op> call;
 
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
-    AdamwStep const kernel{DeviceCall<ops::AdamwStep>(from)};
+    AdamwStep const kernel{DeviceCall<Op>(from)};
     auto const& args = kernel.call.arguments.args;
     return launch_loop(args.n * static_cast<Index>(args.columns.count), stream, kernel,
                        2 * sizeof(double));
   }
   NNTILE_DEVICE void operator()(Thread& thread) const {
-    using Operand = ops::AdamwStep::Operand;
+    using Operand = typename Op::Operand;
     auto const& args = call.args();
     auto const buffers = call.buffers();
     T* const p = buffers.template at<T>(Operand::p);
-    U const* const g = buffers.template at<U const>(Operand::g);
-    U* const m = buffers.template at<U>(Operand::m);
-    U* const v = buffers.template at<U>(Operand::v);
+    G const* const g = buffers.template at<G const>(Operand::g);
+    S* const m = buffers.template at<S>(Operand::m);
+    S* const v = buffers.template at<S>(Operand::v);
     float const* const factor = buffers.template at<float const>(Operand::scale);  // or null
     double const lr = static_cast<double>(*buffers.template at<float const>(Operand::lr));
     // Two threads compute the powers in fp64 for all of the block.
@@ -48,8 +50,8 @@ template <class T, class U> struct AdamwStep {
         thread, args.n, args.columns.count,
         [&](Index i, Index c) {
           return Element{get(static_cast<T const*>(p) + at(0, i, c)), get(g + at(1, i, c)),
-                         get(static_cast<U const*>(m) + at(2, i, c)),
-                         get(static_cast<U const*>(v) + at(3, i, c))};
+                         get(static_cast<S const*>(m) + at(2, i, c)),
+                         get(static_cast<S const*>(v) + at(3, i, c))};
         },
         [&](Index i, Index c, Element e) {
           if (factor != nullptr) e.gradient = scale * e.gradient;
@@ -60,7 +62,10 @@ template <class T, class U> struct AdamwStep {
   }
 };
 
-constinit auto const kernels = op_kernels<ops::AdamwStep, AdamwStep>();
+template <class T, class G> using AdamwStepNarrow = AdamwStep<T, G, T>;
+
+constinit auto const kernels = join(op_kernels<ops::AdamwStep, AdamwStep>(),
+                                    op_kernels<ops::AdamwStepNarrow, AdamwStepNarrow>());
 
 }  // namespace
 NNTILE_KERNEL_LIST(adamw_step, kernels)

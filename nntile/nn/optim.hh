@@ -47,6 +47,7 @@ inline void check(AdamWOptions const& options) {
 
 /// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept
 /// as PyTorch keeps them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`.
+/// Where the gradient is a cast from bf16 or fp16 that is not kept, the update reads what was cast.
 /// Throws TypeError for states of a dtype that adamw_step does not take beside the parameter's,
 /// ValueError as check() does.
 /// Source: Loshchilov and Hutter 2019.
@@ -70,12 +71,15 @@ class AdamW {
     for (Parameter const& parameter : parameters.all())
       if (Node const gradient = gradients.find(parameter.node))
         updates.push_back({here(parameter.node), here(gradient), parameter.decays});
+    read_narrow_gradients(updates, options);
     Node scale;
     if (options.clip > 0) scale = clip_scale_of(updates, options.clip);
     for (Update const& update : updates) {
       TensorSpec spec = graph_.tensor_of(update.parameter).spec;
       spec.dtype = options.states.value_or(spec.dtype);
-      Node const gradient = update.gradient.dtype() == spec.dtype
+      bool const narrow =
+          update.parameter.dtype() == DType::fp32 && update.gradient.dtype() != DType::fp32;
+      Node const gradient = narrow || update.gradient.dtype() == spec.dtype
                                 ? update.gradient
                                 : cast(update.gradient, spec.dtype);
       Node const m = state(spec, "optim.exp_avg/" + update.parameter.name());
@@ -86,10 +90,16 @@ class AdamW {
       attrs.eps = options.eps;
       attrs.weight_decay = update.decays ? options.weight_decay : 0;
       attrs.scaled = bool(scale);
-      if (scale)
-        adamw_step(attrs, update.parameter, gradient, m, v, lr_, step_, scale);
+      auto const step = [&](auto const& call) {
+        if (scale)
+          call(attrs, update.parameter, gradient, m, v, lr_, step_, scale);
+        else
+          call(attrs, update.parameter, gradient, m, v, lr_, step_);
+      };
+      if (narrow)
+        step(adamw_step_narrow);
       else
-        adamw_step(attrs, update.parameter, gradient, m, v, lr_, step_);
+        step(adamw_step);
     }
   }
 
@@ -122,6 +132,24 @@ class AdamW {
                               from.name(), "' for graph '", graph_.name(),
                               "'; give add_gradients .persistent = true"));
     return graph_.tensor(declared.spec, declared.name, declared.attributes);
+  }
+
+  /// What is trained in fp32 and used in bf16 or fp16 has the cast of a narrow tensor for its
+  /// gradient: that tensor says the same in half the bytes.
+  void read_narrow_gradients(std::vector<Update>& updates, AdamWOptions const& options) const {
+    if (options.states.value_or(DType::fp32) != DType::fp32) return;
+    TensorVersions const versions(graph_);
+    for (std::size_t i = 0; i < graph_.op_count(); ++i) {
+      OpNode const& op = graph_.op_at(i);
+      bool const widens = op.info == &op_info<ops::Cast> && op.element == DType::fp32 &&
+                          (op.second == DType::bf16 || op.second == DType::fp16);
+      if (!widens || versions.overwriter(i, 0) != no_op || versions.overwriter(i, 1) != no_op)
+        continue;
+      for (Update& update : updates)
+        if (update.gradient.id() == op.operands[1] && update.parameter.dtype() == DType::fp32 &&
+            !graph_.tensor_of(update.gradient).attributes.persistent)
+          update.gradient = {graph_, op.operands[0]};
+    }
   }
 
   /// Sums squares per tensor, then over tensors in the order of their names, in fp64.

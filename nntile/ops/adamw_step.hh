@@ -3,6 +3,7 @@
 // One step of AdamW on one tensor.
 
 #include <cmath>
+#include <type_traits>
 
 #include "nntile/ops/call.hh"
 #include "nntile/ops/columns.hh"
@@ -19,6 +20,9 @@ inline constexpr ElementTypes optimizer_types[] = {{DType::fp64, DType::fp64},
                                                    {DType::fp32_fast_bf16, DType::fp32_fast_bf16},
                                                    {DType::bf16, DType::fp32},
                                                    {DType::fp16, DType::fp32}};
+/// Parameters and states, then gradients: these alone narrow.
+inline constexpr ElementTypes narrow_gradient_types[] = {{DType::fp32, DType::bf16},
+                                                         {DType::fp32, DType::fp16}};
 
 namespace ops {
 
@@ -30,31 +34,36 @@ struct AdamwStepAttrs {
   bool scaled = false;  // operand `scale`, a factor of the gradient, stands last
 };
 
+/// Columns of n elements.
+struct AdamwStepArgs {
+  Index n;
+  double beta1, beta2, eps, weight_decay;
+  Columns<4> columns;  // of p, g, m and v
+};
+
 /// With g' = scale*g, t = step (counted from 1), c1 = lr/(1 - beta1^t), c2 = 1/sqrt(1 - beta2^t),
 /// in this order:
 ///   p = p (1 - lr weight_decay);  m = m + (1 - beta1)(g' - m);  v = beta2 v + (1 - beta2) g'^2;
 ///   p = p - c1 m / (c2 sqrt(v) + eps)
 /// Constants are computed in fp64, elements in fp32 (fp64 for fp64); states are what PyTorch keeps
 /// (exp_avg, exp_avg_sq). lr, step and scale are data. dtypes {every float}; g, m and v the same,
-/// or fp32 beside bf16 and fp16. Cost: 7|p| * size bytes. Fails where step < 1. Source: Loshchilov
-/// and Hutter 2019; torch.optim.AdamW.
-struct AdamwStep {
-  static constexpr char const* name = "adamw_step";
-  static constexpr TypeTable types{optimizer_types};
+/// or fp32 beside bf16 and fp16. Where `narrow` p, m and v are fp32, and g is bf16 or fp16: the
+/// bits of the step by g's cast to fp32. Cost: 7|p| * size bytes (a narrow g half of its own).
+/// Fails where step < 1. Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
+template <bool narrow> struct AdamwStepBy {
+  static constexpr char const* name = narrow ? "adamw_step_narrow" : "adamw_step";
+  static constexpr TypeTable types =
+      narrow ? TypeTable{narrow_gradient_types} : TypeTable{optimizer_types};
+  static constexpr Kind of_states = narrow ? Kind::element : Kind::second;
 
   using Attrs = AdamwStepAttrs;
-  /// Columns of n elements.
-  struct Args {
-    Index n;
-    double beta1, beta2, eps, weight_decay;
-    Columns<4> columns;  // of p, g, m and v
-  };
+  using Args = AdamwStepArgs;
 
   enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
   static constexpr Operands operands{{"p", "i...", Access::update},
                                      {"g", "i...", Access::read, Kind::second},
-                                     {"m", "i...", Access::update, Kind::second},
-                                     {"v", "i...", Access::update, Kind::second},
+                                     {"m", "i...", Access::update, of_states},
+                                     {"v", "i...", Access::update, of_states},
                                      {"lr", "", Access::read, Kind::fp32},
                                      {"step", "", Access::read, Kind::int64},
                                      {"scale", "", Access::read, Kind::fp32}};
@@ -76,15 +85,16 @@ struct AdamwStep {
 
   template <Element T, Element U = T>
   requires(is_float(dtype_of<T>))
-  static Status reference(Args const& args, Buffers<AdamwStep> buffers) {
+  static Status reference(Args const& args, Buffers<AdamwStepBy> buffers) {
     using V = compute_t<T>;
-    T* p = buffers.at<T>(Operand::p);
-    U const* g = buffers.at<U>(Operand::g);
-    U* m = buffers.at<U>(Operand::m);
-    U* v = buffers.at<U>(Operand::v);
-    double const lr = *buffers.at<float>(Operand::lr);
-    auto const step = *buffers.at<std::int64_t>(Operand::step);
-    float const* const factor = buffers.at<float>(Operand::scale);  // or null
+    using S = std::conditional_t<narrow, T, U>;
+    T* p = buffers.template at<T>(Operand::p);
+    U const* g = buffers.template at<U>(Operand::g);
+    S* m = buffers.template at<S>(Operand::m);
+    S* v = buffers.template at<S>(Operand::v);
+    double const lr = *buffers.template at<float>(Operand::lr);
+    auto const step = *buffers.template at<std::int64_t>(Operand::step);
+    float const* const factor = buffers.template at<float>(Operand::scale);  // or null
     V const scale = factor != nullptr ? V(*factor) : V(1);
     if (step < 1) return {"step is counted from 1"};
     V const decay = V(1 - lr * args.weight_decay);
@@ -97,8 +107,8 @@ struct AdamwStep {
         V const second = std::fma(V(1 - args.beta2), gradient * gradient, V(args.beta2) * V(v[i]));
         V const change = first / std::fma(c2, std::sqrt(second), V(args.eps));
         p[i] = T(std::fma(-c1, change, decay * V(p[i])));
-        m[i] = U(first);
-        v[i] = U(second);
+        m[i] = S(first);
+        v[i] = S(second);
       }
       auto const& leading = args.columns.leading;
       p += leading[0], g += leading[1], m += leading[2], v += leading[3];
@@ -107,9 +117,13 @@ struct AdamwStep {
   }
 };
 
+using AdamwStep = AdamwStepBy<false>;
+using AdamwStepNarrow = AdamwStepBy<true>;
+
 }  // namespace ops
 
 inline constexpr Call<ops::AdamwStep> adamw_step{};
-using adamw_step_ops = OpList<ops::AdamwStep>;
+inline constexpr Call<ops::AdamwStepNarrow> adamw_step_narrow{};
+using adamw_step_ops = OpList<ops::AdamwStep, ops::AdamwStepNarrow>;
 
 }  // namespace nntile

@@ -143,6 +143,66 @@ TEST_CASE("narrow parameters have states in fp32 where those are asked for", "[n
   CHECK_THAT(run[adamw.states()[1]].read<float>()[3], Catch::Matchers::WithinRel(0.0199f, 1e-6f));
 }
 
+TEST_CASE("a parameter used in bf16 is moved by the gradient there", "[nn][optim]") {
+  enum class Gradient { kept, of_one_cast, of_two_casts, overwritten, source_overwritten };
+  using Values = std::vector<float>;
+  struct Trained {
+    Values w, m;
+    std::string ops;  // of the optimizer
+  };
+  auto const train = [](Gradient way, double clip) {
+    LogicalGraph graph;
+    nn::ParameterList parameters(graph);
+    Node const w = parameters.add({.shape = {5}}, "w", 0, 1, true);
+    Node const v = parameters.add({.shape = {5}, .dtype = DType::bf16}, "v", 0, 1, true);
+    Node const narrow = nn::in_dtype(w, DType::bf16);
+    Node const other = way == Gradient::of_two_casts ? nn::in_dtype(w, DType::bf16) : narrow;
+    Node const loss = sum_slice(gelutanh(add(gelutanh(add(narrow, v)), other)));
+    auto const gradients = add_gradients(graph, loss, {.persistent = way == Gradient::kept});
+    if (way == Gradient::overwritten) ops::fill({.value = 0.5}, gradients.find(w));
+    if (way == Gradient::source_overwritten)
+      for (std::size_t i = graph.op_count(); i-- > 0;)
+        if (OpNode const& op = graph.op_at(i);
+            op.info == &op_info<ops::Cast> && op.operands[1] == gradients.find(w).id()) {
+          ops::fill({.value = 0.5}, Node(graph, op.operands[0]));
+          break;
+        }
+    std::size_t const before = graph.op_count();
+    nn::AdamW const adamw(parameters, gradients, {.clip = clip, .states = DType::fp32});
+    Trained result;
+    for (std::size_t i = before; i < graph.op_count(); ++i)
+      result.ops += concat(graph.op_at(i).info->name, " ");
+    Updated updated(graph, adamw);
+    Graph<Serial>& run = updated.run;
+    run[w] = Values{0.3f, 1, -2, 0.7f, 3};
+    run[v] = std::vector<bf16_t>(5, bf16_t(0.3f));
+    run[adamw.lr()] = 0.125;
+    for (int step = 1; step <= 2; ++step) {
+      run[adamw.step()] = step;
+      run();
+    }
+    result.w = run[w].template read<float>();
+    result.m = run[adamw.states()[0]].template read<float>();
+    return result;
+  };
+  for (double const clip : {0.0, 0.25}) {
+    Trained const kept = train(Gradient::kept, clip), read = train(Gradient::of_one_cast, clip);
+    CHECK_FALSE(contains(kept.ops, "adamw_step_narrow"));
+    CHECK(contains(read.ops, "adamw_step_narrow"));
+    CHECK(kept.w == read.w);
+    CHECK(kept.m == read.m);
+    CHECK(kept.w != Values{0.3f, 1, -2, 0.7f, 3});
+    // Gradients of two casts are added in fp32; what is overwritten is not what was cast.
+    CHECK_FALSE(contains(train(Gradient::of_two_casts, clip).ops, "adamw_step_narrow"));
+    Trained const source = train(Gradient::source_overwritten, clip);
+    CHECK_FALSE(contains(source.ops, "adamw_step_narrow"));
+    CHECK(source.m == kept.m);
+    Trained const overwritten = train(Gradient::overwritten, clip);
+    CHECK_FALSE(contains(overwritten.ops, "adamw_step_narrow"));
+    CHECK(overwritten.m == Values(5, overwritten.m[0]));
+  }
+}
+
 TEST_CASE("states of a dtype without a kernel are refused with those that have one",
           "[nn][optim]") {
   LogicalGraph graph;

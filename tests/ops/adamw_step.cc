@@ -12,10 +12,11 @@ using namespace nntile;
 using test::op_case;
 
 /// p, g, m, v, lr, step and, where the gradient is scaled, its factor.
+template <class Op = ops::AdamwStep>
 test::OpCase step_case(ops::AdamwStepAttrs const& attrs, Shape const& shape, Index step) {
   std::vector<Shape> shapes{shape, shape, shape, shape, {}, {}};
   if (attrs.scaled) shapes.push_back({});
-  auto c = op_case<ops::AdamwStep>(attrs, shapes);
+  auto c = op_case<Op>(attrs, shapes);
   c.prepare = [=](std::vector<test::Array>& operands) {
     for (Index i = 0; i < operands[3].count(); ++i)
       operands[3].set(i, 0.25 + std::fabs(operands[3].get(i)));
@@ -71,4 +72,19 @@ TEST_CASE("narrow parameters are moved by states in fp32", "[ops][adamw_step]") 
     CHECK(got[2].bytes == wide[2].bytes);
     CHECK(got[3].bytes == wide[3].bytes);
   }
+}
+
+TEST_CASE("a narrow gradient moves what is in fp32 as its cast does", "[ops][adamw_step]") {
+  for (DType const narrow : {DType::bf16, DType::fp16})
+    for (bool const scaled : {false, true}) {
+      auto c = step_case<ops::AdamwStepNarrow>({.scaled = scaled}, {35, 9}, 3);
+      c.second = narrow;
+      auto operands = test::make_operands(c, DType::fp32);
+      REQUIRE(operands[1].dtype == narrow);
+      auto const got = test::run_kernel(c, DType::fp32, operands);
+      operands[1] = operands[1].as(DType::fp32);
+      auto const by_cast =
+          test::run_kernel(step_case({.scaled = scaled}, {35, 9}, 3), DType::fp32, operands);
+      for (std::size_t const o : {0, 2, 3}) CHECK(got[o].bytes == by_cast[o].bytes);
+    }
 }

@@ -42,11 +42,13 @@ inline std::vector<OpCase> every_op() {
     c.scale = 64;
     all.push_back(std::move(c));
   };
-  add(op_case<ops::AdamwStep>({.scaled = true}, {{5, 7}, {5, 7}, {5, 7}, {5, 7}, {}, {}, {}}),
-      [](std::vector<Array>& x) {
-        for (Index i = 0; i < x[3].count(); ++i) x[3].set(i, std::fabs(x[3].get(i)));
-        set_all(x[5], 3);
-      });
+  auto const third_step = [](std::vector<Array>& x) {
+    for (Index i = 0; i < x[3].count(); ++i) x[3].set(i, std::fabs(x[3].get(i)));
+    set_all(x[5], 3);
+  };
+  std::vector<Shape> const step{{5, 7}, {5, 7}, {5, 7}, {5, 7}, {}, {}, {}};
+  add(op_case<ops::AdamwStep>({.scaled = true}, step), third_step);
+  add(op_case<ops::AdamwStepNarrow>({.scaled = true}, step), third_step);
   add(op_case<ops::Add>({.alpha = 2, .beta = 3}, {{5, 7}, {5, 7}, {5, 7}}));
   add(op_case<ops::AddFiber>({.axis = 1}, {{5, 7, 3}, {7}, {5, 7, 3}}));
   add(op_case<ops::AddSlice>({.axis = 1}, {{5, 7, 3}, {5, 3}, {5, 7, 3}}));
