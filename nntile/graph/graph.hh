@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 
 namespace nntile {
