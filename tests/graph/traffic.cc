@@ -168,6 +168,24 @@ TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]
   }
 }
 
+TEST_CASE("gradients of weights that are used in bf16 are sent as such, and once",
+          "[graph][traffic]") {
+  TinyGpt sizes{.batch = 4};
+  sizes.config.dtype = DType::bf16;
+  sizes.numerics.groups = {{"batch", 4}};
+  for (double const clip : {0.0, 1.0})
+    for (auto const& rules : {ddp(), zero1(), fsdp()}) {
+      sizes.clip = clip;
+      TinyGptGraph const of(sizes);
+      PlanOptions const options{.tile = 64, .mesh = {{"data", 4}}, .rules = rules};
+      Index sent = 0;
+      for (PartReport const& part : report_parts(of.graph, options)) sent += part.bytes_sent;
+      INFO(rules.size() << " rules, clip " << clip);
+      CHECK(static_cast<double>(sent) <=
+            1.02 * static_cast<double>(traffic_bound(of.graph, options)));
+    }
+}
+
 TEST_CASE("the bound is never above what is sent, however often values are sent again",
           "[graph][traffic]") {
   TinyGpt sizes{.batch = 4};

@@ -287,10 +287,16 @@ class TargetPass {
     }
   }
 
-  /// Takes coordinates on open axes from the largest tiles of a task, the results first.
+  /// Takes coordinates on open axes from the largest tiles of a task, the results first. Sums of
+  /// groups come together wherever their result is, which may be narrower than they are.
   void choose(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) {
+    bool const ends = std::any_of(uses.begin(), uses.end(), [&](Use<BufferId> const& use) {
+      return writes(use.access) && !places_.is_partial(use.handle);
+    });
     Index most = 0;
-    for (Use<BufferId> const& use : uses) most = std::max(most, plan_.buffers[use.handle].bytes);
+    for (Use<BufferId> const& use : uses)
+      if (!ends || !places_.is_partial(use.handle))
+        most = std::max(most, plan_.buffers[use.handle].bytes);
     bool known = true;
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
       if ((open >> a & 1u) == 0) continue;
