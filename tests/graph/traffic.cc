@@ -127,13 +127,14 @@ TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]
     char const* name;
     std::vector<MeshAxis> mesh;
     std::vector<ShardRule> rules;
-    double excess;   // over the bound; statistics of norms move with their rows
+    double excess;   // over the bound; statistics of norms, fp32 always, move with their rows
     double largest;  // share of a rank over the mean one, beside a few tiles
   };
   std::minstd_rand random(3);
   auto const below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int round = 0; round < (sanitized ? 1 : 2); ++round) {
+  for (int round = 0; round < (sanitized ? 1 : 4); ++round) {
     int const ranks = 2 + below(7);
+    bool const narrow = round % 2 != 0;  // activations, and gradients of weights
     for (Case const& each : {Case{"ddp", {{"data", ranks}}, ddp(), 1.02, 1.02},
                              Case{"zero1", {{"data", ranks}}, zero1(), 1.02, 1.02},
                              Case{"fsdp", {{"data", ranks}}, fsdp(), 1.02, 1.02},
@@ -150,40 +151,25 @@ TEST_CASE("a training step of any tiles sends what it has to", "[graph][traffic]
       sizes.config.vocab = 256;
       sizes.batch = sequence || each.mesh.size() > 1 ? 4 : each.mesh[0].size;
       sizes.clip = below(2);
+      if (narrow) sizes.config.dtype = DType::bf16;
       sizes.numerics.groups = {
           {"batch", static_cast<int>(sizes.batch)}, {"head", 2}, {"hidden", 2}, {"vocab", 2}};
       if (sequence) sizes.numerics.groups = {{"seq", 2}};
       TinyGptGraph const of(sizes);
       PlanOptions options{.tile = 24 + below(48), .mesh = each.mesh, .rules = each.rules};
-      INFO(each.name << " of " << ranks << ", tile " << options.tile << ", clip " << sizes.clip);
+      INFO(each.name << " of " << ranks << ", tile " << options.tile << ", clip " << sizes.clip
+                     << (narrow ? ", bf16" : ""));
+      double const excess = each.excess + (narrow && each.mesh.size() > 1 ? 0.01 : 0);
       auto const bound = static_cast<double>(traffic_bound(of.graph, options));
       Sent const found = sent_by(of.graph, options);
       auto const count = static_cast<double>(found.sent.size());
       CHECK(static_cast<double>(found.all) >= bound);
-      CHECK(static_cast<double>(found.all) <= each.excess * bound);
-      double const share = each.excess * each.largest * bound / count;
+      CHECK(static_cast<double>(found.all) <= excess * bound);
+      double const share = excess * each.largest * bound / count;
       auto const few = 2 * static_cast<double>(found.largest) * count;
       CHECK(static_cast<double>(most(found.sent)) <= share + few);
     }
   }
-}
-
-TEST_CASE("gradients of weights that are used in bf16 are sent as such, and once",
-          "[graph][traffic]") {
-  TinyGpt sizes{.batch = 4};
-  sizes.config.dtype = DType::bf16;
-  sizes.numerics.groups = {{"batch", 4}};
-  for (double const clip : {0.0, 1.0})
-    for (auto const& rules : {ddp(), zero1(), fsdp()}) {
-      sizes.clip = clip;
-      TinyGptGraph const of(sizes);
-      PlanOptions const options{.tile = 64, .mesh = {{"data", 4}}, .rules = rules};
-      Index sent = 0;
-      for (PartReport const& part : report_parts(of.graph, options)) sent += part.bytes_sent;
-      INFO(rules.size() << " rules, clip " << clip);
-      CHECK(static_cast<double>(sent) <=
-            1.02 * static_cast<double>(traffic_bound(of.graph, options)));
-    }
 }
 
 TEST_CASE("the bound is never above what is sent, however often values are sent again",
