@@ -34,6 +34,7 @@ struct AdamwStepAttrs {
   bool scaled = false;  // operand `scale`, a factor of the gradient, stands last
 };
 
+enum class AdamwStepOperand : std::uint8_t { p, g, m, v, lr, step, scale };
 /// Columns of n elements.
 struct AdamwStepArgs {
   Index n;
@@ -58,8 +59,7 @@ template <bool narrow> struct AdamwStepBy {
 
   using Attrs = AdamwStepAttrs;
   using Args = AdamwStepArgs;
-
-  enum class Operand : std::uint8_t { p, g, m, v, lr, step, scale };
+  using Operand = AdamwStepOperand;
   static constexpr Operands operands{{"p", "i...", Access::update},
                                      {"g", "i...", Access::read, Kind::second},
                                      {"m", "i...", Access::update, of_states},
