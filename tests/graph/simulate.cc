@@ -2,6 +2,7 @@
 #include "nntile/graph/simulate.hh"
 #include "nntile/core/dynamic_array.hh"
 
+#include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -30,6 +31,30 @@ Plan chains(Index count) {
   gelutanh(gelutanh(x)).mark_output();
   return Plan(graph, {.tile = 0, .cuts = {{"n", {125}}}});
 }
+
+/// y = x, by tiles that are large.
+struct Large {
+  static constexpr char const* name = "large";
+  static constexpr DType dtypes[] = {DType::fp32};
+  enum class Operand : std::uint8_t { x, y };
+  static constexpr Operands operands{{"x", "i"}, {"y", "i", Access::write}};
+  struct Attrs {};
+  struct Args {
+    Index count;
+  };
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_gradient = "for tests";
+
+  static Args args(Attrs const&, TileRange const& range) {
+    if (range.extent('i') < 512) throw PlanError("large: tiles of 512 or more");
+    return {range.extent('i')};
+  }
+  template <Element T> static void reference(Args const& args, Buffers<Large> buffers) {
+    std::copy_n(buffers.at<T>(Operand::x), args.count, buffers.at<T>(Operand::y));
+  }
+};
+constexpr Call<Large> large{};
 
 }  // namespace
 
@@ -101,6 +126,16 @@ TEST_CASE("a smaller cache bounds an automatic tile", "[graph][simulate]") {
   CHECK(Plan(graph, {.machine = machine}).tile() == 512);
   machine.cache = 256 << 10;
   CHECK(Plan(graph, {.machine = machine}).tile() == 256);
+}
+
+TEST_CASE("a tile that can be planned is kept where a smaller one cannot", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {2048}}, "x");
+  large(x).mark_output();
+  MachineModel machine;
+  machine.workers = 8;  // smaller tiles end sooner, and are tried
+  CHECK(Plan(graph, {.machine = machine}).tile() == 512);
+  CHECK(contains(message_of<PlanError>([&] { Plan(graph, {.tile = 256}); }), "512 or more"));
 }
 
 TEST_CASE("even cuts are equal multiples of 64", "[graph][simulate]") {

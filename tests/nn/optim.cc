@@ -150,14 +150,15 @@ TEST_CASE("a parameter used in bf16 is moved by the gradient there", "[nn][optim
     Values w, m;
     std::string ops;  // of the optimizer
   };
-  auto const train = [](Gradient way, double clip) {
+  DType const dtype = GENERATE(DType::bf16, DType::fp16);
+  auto const train = [dtype](Gradient way, double clip) {
     LogicalGraph graph;
     nn::ParameterList parameters(graph);
     Node const w = parameters.add({.shape = {5}}, "w", 0, 1, true);
-    Node const v = parameters.add({.shape = {5}, .dtype = DType::bf16}, "v", 0, 1, true);
-    Node const narrow = nn::in_dtype(w, DType::bf16);
-    Node const other = way == Gradient::of_two_casts ? nn::in_dtype(w, DType::bf16) : narrow;
-    Node const loss = sum_slice(gelutanh(add(gelutanh(add(narrow, v)), other)));
+    Node const x = graph.input({.shape = {5}, .dtype = dtype}, "x");
+    Node const narrow = nn::in_dtype(w, dtype);
+    Node const other = way == Gradient::of_two_casts ? nn::in_dtype(w, dtype) : narrow;
+    Node const loss = sum_slice(gelutanh(add(gelutanh(add(narrow, x)), other)));
     auto const gradients = add_gradients(graph, loss, {.persistent = way == Gradient::kept});
     if (way == Gradient::overwritten) ops::fill({.value = 0.5}, gradients.find(w));
     if (way == Gradient::source_overwritten)
@@ -175,7 +176,10 @@ TEST_CASE("a parameter used in bf16 is moved by the gradient there", "[nn][optim
     Updated updated(graph, adamw);
     Graph<Serial>& run = updated.run;
     run[w] = Values{0.3f, 1, -2, 0.7f, 3};
-    run[v] = std::vector<bf16_t>(5, bf16_t(0.3f));
+    if (dtype == DType::bf16)
+      run[x] = std::vector(5, bf16_t(0.3f));
+    else
+      run[x] = std::vector(5, fp16_t(0.3f));
     run[adamw.lr()] = 0.125;
     for (int step = 1; step <= 2; ++step) {
       run[adamw.step()] = step;
