@@ -47,7 +47,7 @@ inline void check(AdamWOptions const& options) {
 
 /// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept
 /// as PyTorch keeps them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`.
-/// Where the gradient is a cast from bf16 or fp16 that is not kept, the update reads what was cast.
+/// Of a gradient that is a cast from bf16 or fp16, and is not kept, the update reads what was cast.
 /// Throws TypeError for states of a dtype that adamw_step does not take beside the parameter's,
 /// ValueError as check() does.
 /// Source: Loshchilov and Hutter 2019.
@@ -134,8 +134,8 @@ class AdamW {
     return graph_.tensor(declared.spec, declared.name, declared.attributes);
   }
 
-  /// What is trained in fp32 and used in bf16 or fp16 has the cast of a narrow tensor for its
-  /// gradient: that tensor says the same in half the bytes.
+  /// A parameter that is trained in fp32 and used in bf16 or fp16 has a cast for its gradient: the
+  /// narrow tensor says the same in half the bytes.
   void read_narrow_gradients(std::vector<Update>& updates, AdamWOptions const& options) const {
     if (options.states.value_or(DType::fp32) != DType::fp32) return;
     TensorVersions const versions(graph_);
