@@ -105,17 +105,21 @@ TEST_CASE("a part of a thin job is the part of the job", "[graph][parts]") {
     for (bool const groups : {false, true}) {
       int const way = tried++ % 4;
       if (sanitized && (way == 1 || way == 2)) continue;  // each case once
-      INFO(of.name << (groups ? ", groups" : ""));
-      TinyGpt sizes{.batch = of.batch};
-      if (groups) sizes.numerics.groups = {{"batch", of.batch}};
-      TinyGptGraph const step(sizes);
-      PlanOptions options{.tile = 64, .cuts = {{"batch", {of.tile}}, {"head", {1}}}};
-      options.mesh = of.mesh;
-      options.rules = of.rules;
-      if (of.batch % 2 != 0) options.keep_received = 6;
-      Whole whole(step.graph, options);
-      CHECK(whole.compare() == (of.thin || !groups));
-      CHECK(whole.compare(PartOf::own_arguments));
+      for (DType const dtype : {DType::fp32, DType::bf16}) {
+        if (sanitized && dtype == DType::bf16) continue;
+        INFO(of.name << (groups ? ", groups, " : ", ") << name_of(dtype));
+        TinyGpt sizes{.batch = of.batch};
+        sizes.config.dtype = dtype;
+        if (groups) sizes.numerics.groups = {{"batch", of.batch}};
+        TinyGptGraph const step(sizes);
+        PlanOptions options{.tile = 64, .cuts = {{"batch", {of.tile}}, {"head", {1}}}};
+        options.mesh = of.mesh;
+        options.rules = of.rules;
+        if (of.batch % 2 != 0) options.keep_received = 6;
+        Whole whole(step.graph, options);
+        CHECK(whole.compare() == (of.thin || !groups));
+        CHECK(whole.compare(PartOf::own_arguments));
+      }
     }
 }
 
