@@ -24,7 +24,7 @@ struct AdamWOptions {
   /// Largest global norm of the gradients; 0 leaves them as they are, and updates then overlap with
   /// the backward pass.
   double clip = 0;
-  /// Dtype of the states, to which gradients are cast; empty: each parameter's. fp32 lets bf16 and
+  /// Dtype of the states, as which gradients count; empty: each parameter's. fp32 lets bf16 and
   /// fp16 parameters move by less than states of theirs would resolve, for 2 bytes more an element
   /// of each.
   std::optional<DType> states = {};

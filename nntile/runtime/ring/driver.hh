@@ -289,13 +289,13 @@ class Driver {
     parking.stop_expecting();
   }
 
-  static constexpr std::uint64_t lone_ahead = 128;  // slots and payloads in 48 KiB
+  static constexpr std::uint64_t lone_ahead = 128;  // 24 KiB, in the first-level cache
 
   Machine& machine_;
   Domain& domain_;
   Reclaim reclaim_;
   bool const helps_;
-  std::uint64_t const batch_;  // tasks to run, or slots to wait for, at a time
+  std::uint64_t const batch_;  // tasks to run at a time, which hold a submission up
 };
 
 }  // namespace nntile::detail::ring
