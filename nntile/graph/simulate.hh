@@ -23,8 +23,9 @@ struct TaskOrder {
   DynamicArray<std::uint32_t> earlier;                  // number of tasks that a task waits for
 };
 
-/// Cost: linear in the number of tasks and of their readers.
-inline TaskOrder order_of(Plan const& plan) {
+/// `readers_wait`: those of a tile run in turn, as on Serial. Cost: linear in the number of tasks
+/// and of their readers.
+inline TaskOrder order_of(Plan const& plan, bool readers_wait = false) {
   using Users = LastUsers<std::uint32_t>;  // of a slot, or of a stored buffer
   std::size_t const slots = plan.slots().size();
   DynamicArray<Users> memories(slots + plan.buffers().size(), Users{no_id, {}});
@@ -40,8 +41,9 @@ inline TaskOrder order_of(Plan const& plan) {
     for (Use<BufferId> const& use : plan.uses(plan.tasks()[t])) {
       std::uint32_t const slot = plan.buffers()[use.handle].slot;
       Users& users = memories[slot != no_id ? slot : slots + use.handle];
-      users.each_before(use.access, [&](std::uint32_t earlier) { follows(t, earlier); });
-      users.enter(use.access, t);
+      Access const access = readers_wait ? Access::update : use.access;
+      users.each_before(access, [&](std::uint32_t earlier) { follows(t, earlier); });
+      users.enter(access, t);
     }
   return order;
 }

@@ -15,12 +15,14 @@ namespace nntile {
 
 /// The host's workers, a device, of which there may be several alike, and the link between them;
 /// and that between the host and the disk. `device.workers` kernels run at a time, and one copy of
-/// each device, and one of the disk; of links latency and bandwidth count.
+/// each device, and one of the disk; of links latency and bandwidth count. `readers_wait`: the
+/// readers of a tile run in turn, as on Serial.
 struct PlacesModel {
   MachineModel host = {};
   MachineModel device = {.workers = 1, .peak = 50e12, .bandwidth = 3e12, .task_overhead = 3e-6};
   LinkModel link = {.latency = 5e-6, .bandwidth = 50e9};
   LinkModel disk = {.latency = 100e-6, .bandwidth = 2e9};
+  bool readers_wait = false;
 };
 
 /// The place whose workers, or stream, run a task of a plan: of a copy to or from the disk that.
@@ -58,7 +60,7 @@ struct PlacesSimulation {
 /// ready; copies in flight are few, and the next is the earliest in the plan that is ready.
 /// Transfers among ranks take no time. Cost: n log n in the number of tasks.
 inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
-  TaskOrder order = order_of(plan);
+  TaskOrder order = order_of(plan, model.readers_wait);
   PlacesSimulation result;
   struct Ready {
     double since;

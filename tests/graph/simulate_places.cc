@@ -54,6 +54,19 @@ TEST_CASE("the host computes while a device does", "[graph][simulate]") {
   CHECK(computing == 2 * 1 + 2 * 2);
 }
 
+TEST_CASE("readers of a tile wait for each other where they do", "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {250}}, "x");
+  gelutanh(x).named("one").mark_output();
+  gelutanh(x).named("other").mark_output();
+  PlacesModel two = model;
+  two.host.workers = 2;
+  Plan const plan(graph, {});
+  CHECK(simulate(plan, two).elapsed == 2);
+  two.readers_wait = true;
+  CHECK(simulate(plan, two).elapsed == 4);
+}
+
 TEST_CASE("a plan of one place takes what simulating its workers says", "[graph][simulate]") {
   TinyGptGraph const of;
   Plan const plan(of.graph, {.tile = 64});
