@@ -162,6 +162,17 @@ class Cuda::Machine {
     }
     (void)cudaGetLastError();
   }
+  /// Kernels that were launched with a smaller block end first.
+  void lend(int device, std::size_t bytes) {
+    std::unique_lock const nothing_is_launched(mutex_);
+    if (lost()) throw DeviceError(concat("lend: ", why_));
+    Current const current(device);
+    if (cudaError_t const error = take({device, 0}, bytes); error != cudaSuccess) {
+      (void)cudaGetLastError();
+      throw OutOfMemory(concat("lend: ", bytes, " bytes of workspace on device ", device,
+                               " beside what is allocated: ", words(error)));
+    }
+  }
   Status launch(Stream at, DeviceJob const& job, char* text) noexcept {
     Current const current(at.device);
     cudaStream_t const stream = lane(at).stream;
@@ -341,20 +352,33 @@ class Cuda::Machine {
     lost_.store(true, std::memory_order_release);
   }
   Status run(Stream at, DeviceJob const& job, char* text, cudaStream_t stream) noexcept {
-    Lane& own = lane(at);
-    if (std::size_t const wanted = job.codelet.device_workspace; wanted > own.workspace_bytes) {
-      (void)cudaFree(std::exchange(own.workspace, nullptr));  // waits for kernels that use it
-      own.workspace_bytes = 0;
-      if (cudaError_t const error = cudaMalloc(&own.workspace, wanted); error != cudaSuccess) {
-        std::snprintf(text, status_text_bytes,
-                      "%.40s: %zu bytes of workspace on device %d beside what is allocated: %.50s",
-                      job.codelet.name, wanted, at.device, cudaGetErrorString(error));
-        return {text};
-      }
-      own.workspace_bytes = wanted;
+    std::size_t const wanted = job.codelet.device_workspace;
+    if (cudaError_t const error = take(at, wanted); error != cudaSuccess) {
+      std::snprintf(text, status_text_bytes,
+                    "%.40s: %zu bytes of workspace on device %d beside what is allocated: %.50s",
+                    job.codelet.name, wanted, at.device, cudaGetErrorString(error));
+      return {text};
     }
-    void* const workspace = job.codelet.device_workspace == 0 ? nullptr : own.workspace;
+    void* const workspace = wanted == 0 ? nullptr : lane(at).workspace;
     return job.codelet.cuda({job.buffers.data(), job.arguments, text, workspace}, stream);
+  }
+  /// Gives a stream a workspace of that size, if it has a smaller one.
+  cudaError_t take(Stream at, std::size_t bytes) noexcept {
+    Lane& own = lane(at);
+    if (bytes <= own.workspace_bytes) return cudaSuccess;
+    give_back(own, at.device);  // waits for kernels that use it
+    cudaError_t const error = cudaMalloc(&own.workspace, bytes);
+    if (error != cudaSuccess) return error;
+    own.workspace_bytes = bytes;
+    if (log_ != nullptr) log_->changed(device(at.device), static_cast<std::int64_t>(bytes));
+    return cudaSuccess;
+  }
+  void give_back(Lane& own, int number) noexcept {
+    if (own.workspace_bytes == 0) return;
+    if (log_ != nullptr)
+      log_->changed(device(number), -static_cast<std::int64_t>(own.workspace_bytes));
+    (void)cudaFree(std::exchange(own.workspace, nullptr));
+    own.workspace_bytes = 0;
   }
   Status copy(DeviceJob const& job, cudaStream_t stream) noexcept {
     std::int64_t bytes;
@@ -389,7 +413,7 @@ class Cuda::Machine {
         if (event != nullptr) (void)cudaEventDestroy(event);
       for (cudaEvent_t const event : streams_[i].spare) (void)cudaEventDestroy(event);
       (void)cudaStreamDestroy(streams_[i].stream);
-      (void)cudaFree(streams_[i].workspace);
+      give_back(streams_[i], static_cast<int>(i) / lanes);
     }
     streams_.clear();
     (void)cudaGetLastError();
@@ -416,6 +440,7 @@ std::string Cuda::fast_products() { return kernels::cuda::fast_products(); }
 int Cuda::devices() const noexcept { return machine_->devices; }
 int Cuda::lanes() const noexcept { return machine_->lanes; }
 void* Cuda::allocate(std::size_t bytes, Place place) { return machine_->allocate(bytes, place); }
+void Cuda::lend(int device, std::size_t bytes) { machine_->lend(device, bytes); }
 void Cuda::free(void* pointer, std::size_t bytes, Place place) noexcept {
   machine_->free(pointer, bytes, place);
 }

@@ -110,6 +110,24 @@ class BoundTasks {
     }
   }
 
+  /// Has each device lend what the tasks there need. Throws what `lend` does; `at` says where.
+  template <class D> void lend_workspaces(D& device, Place& at) const {
+    for (MemoryReport const& report : plan_->memories())
+      if (std::size_t const bytes = workspace(report.location.place); bytes != 0) {
+        at = report.location.place;
+        device.lend(at.device, bytes);
+      }
+  }
+  /// Bytes that kernels of the plan are lent at a place: on a device, the most that one needs.
+  std::size_t workspace(Place place) const {
+    std::size_t most = 0;
+    if (is_on_device(place))
+      for (PlannedTask const& task : plan_->tasks())
+        if (task.location.place == place)
+          most = std::max<std::size_t>(most, codelets_[task.kernel]->device_workspace);
+    return most;
+  }
+
   /// Takes numbers for the messages of the plan's ranks, which do so together, once. `counts` has
   /// the bytes of PlanData::messages of each: all take as many numbers as the largest says.
   void number_messages(RankLink const& link, std::vector<std::vector<std::byte>> const& counts) {

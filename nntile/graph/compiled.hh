@@ -64,6 +64,8 @@ template <Runtime R> class CompiledGraph {
       Place allocating;
       try {
         bind_buffers(allocating);
+        if constexpr (requires(R& runtime) { runtime.device().lend(0, std::size_t{}); })
+          tasks_.lend_workspaces(runtime_->device(), allocating);
       } catch (ValueError const& error) {
         detail::fail_places(*plan_, error);
       } catch (OutOfMemory const& error) {
@@ -111,6 +113,9 @@ template <Runtime R> class CompiledGraph {
     (void)checked("stats");
     GraphStats stats{
         plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
+    if constexpr (requires(R& runtime) { runtime.device().lend(0, std::size_t{}); })
+      for (MemoryReport& report : stats.memory)
+        report.workspace = static_cast<Index>(tasks_.workspace(report.location.place));
     for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
     return stats;
   }

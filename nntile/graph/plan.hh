@@ -130,16 +130,18 @@ struct PlannedPhase {
 };
 
 /// Exact bytes at one location: what the store keeps, the arena of everything else, the least that
-/// any arena could be, which is the largest number of live bytes at a position of the plan, and
-/// what runs read in the caller's memory. Tiles count in units of 64 bytes, the caller's in bytes.
+/// any arena could be, which is the largest number of live bytes at a position of the plan, what
+/// runs read in the caller's memory, and what a device lends its kernels, which is known of a plan
+/// that is bound. Tiles count in units of 64 bytes, the caller's in bytes.
 struct MemoryReport {
   Location location = {};
   Index stored = 0;
   Index arena = 0;
   Index arena_lower_bound = 0;
   Index adopted = 0;
+  Index workspace = 0;
   /// Without the caller's.
-  Index total() const { return stored + arena; }
+  Index total() const { return stored + arena + workspace; }
   /// Counts a buffer that is in no slot.
   void add(PlannedTensor const& tensor, PlannedBuffer const& buffer) {
     if (buffer.copy) return;

@@ -27,8 +27,9 @@ struct CudaOptions {
 /// cudaHostAlloc; copies from and to other memory of the host go through pinned blocks, which are
 /// kept. It uses each device's primary context, and leaves the calling thread's current device as
 /// it was. Where it is made, kernels::find() begins to give codelets with entries for devices.
-/// Fast products take 32 MiB of a device beside what is allocated, from the first on.
-/// Models Device.
+/// Kernels in fast mode are lent up to 32 MiB of their stream's own, from `lend` or the first of
+/// them on.
+/// Models Device, LendingDevice and LocatingDevice.
 class Cuda {
  public:
   static constexpr bool exists = true;
@@ -47,6 +48,7 @@ class Cuda {
   int lanes() const noexcept;
   void* allocate(std::size_t bytes, Place place);
   void free(void* pointer, std::size_t bytes, Place place) noexcept;
+  void lend(int device, std::size_t bytes);
   std::optional<Place> place_of(void const* pointer) const noexcept;
   bool runs(Codelet const& codelet) const noexcept {
     return codelet.cuda != nullptr || &codelet == &copy_codelet;
@@ -66,7 +68,7 @@ class Cuda {
   class Machine;
   std::unique_ptr<Machine> machine_;
 };
-static_assert(LocatingDevice<Cuda> && !UnifiedDevice<Cuda>);
+static_assert(LocatingDevice<Cuda> && LendingDevice<Cuda> && !UnifiedDevice<Cuda>);
 
 /// From then on kernels::find() gives codelets with entries for devices, as where a Cuda is made:
 /// for a runtime with devices of its own, such as StarPU.

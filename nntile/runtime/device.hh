@@ -80,6 +80,11 @@ struct NoDevice {
 ///   place_of(pointer)               its place: host, pinned, or a device, below 0: one's that was
 ///                                   freed
 ///
+/// A device may take the workspace that it lends to kernels (Codelet::device_workspace) beforehand,
+/// asked by any thread, so that binding a graph says what does not fit:
+///   lend(device, bytes)             that one has as many at least for each kernel from then on.
+///                                   Throws OutOfMemory, which names it and the bytes, DeviceError.
+///
 /// A device with `has_disk` = true has memory in a file beside that of its devices: allocate, free
 /// and place_of know the place `disk` too, whose addresses nothing follows, and the stream
 /// {devices(), 0} copies between it and the host; `wait` is not asked about that one. There may be
@@ -108,6 +113,10 @@ static_assert(Device<NoDevice>);
 
 template <class D>
 concept DiskDevice = Device<D> && requires { requires D::has_disk; };
+
+template <class D>
+concept LendingDevice =
+    Device<D> && requires(D& device, std::size_t bytes) { device.lend(0, bytes); };
 
 template <class D>
 concept LocatingDevice = Device<D> && requires(D const& device, void const* pointer) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernels/cuda/lists.hh"
+#include "nntile/graph/graph.hh"
+#include "nntile/ops/gelutanh.hh"
 #include "nntile/runtime/device_log.hh"
 #include "nntile/runtime/engine/nest.hh"
 #include "nntile/runtime/ring/cuda.hh"
@@ -20,9 +22,19 @@
 using namespace nntile;
 using namespace nntile::test;
 
-// There are no kernels: those of the tests are the CPU's.
+// Kernels are the CPU's: that of GELU stands for one with a workspace, which OnFake does not call.
 namespace nntile::kernels::cuda {
-std::span<KernelList const* const> lists() noexcept { return {}; }
+namespace {
+constexpr std::uint32_t gelu_workspace = 1 << 20;
+constexpr Computation gelu{"gelutanh"};
+constexpr Codelet gelu_codelet{"gelutanh", nullptr, &fake::run, nullptr,
+                               0,          &gelu,   false,      gelu_workspace};
+constexpr KernelList gelu_list{&gelu_codelet, 1};
+}  // namespace
+std::span<KernelList const* const> lists() noexcept {
+  static constexpr KernelList const* all[] = {&gelu_list};
+  return all;
+}
 KernelList fast_kernels() { return {}; }
 std::string fast_products() { return "exact kernels: those of a test"; }
 std::shared_ptr<void const> keep_products() { return nullptr; }
@@ -295,6 +307,74 @@ TEST_CASE("kernels of a stream are lent one block, as large as one asks for", "[
   }
   CHECK(fake::live_bytes() == 0);
   CHECK(fake::live_objects() == 0);
+}
+
+TEST_CASE("a device lends its kernels a workspace beforehand", "[cuda][on_fake]") {
+  constexpr Codelet small{"small", nullptr, &note_workspace, nullptr, 0, nullptr, false, 100};
+  fake::reset({.devices = 2});
+  lent.clear();
+  std::string text(status_text_bytes, 0);
+  DeviceLog log;
+  {
+    Cuda devices(CudaOptions{.log = &log});
+    devices.lend(1, 0);
+    CHECK(fake::live_bytes() == 0);
+    devices.lend(1, 3000);
+    devices.lend(1, 2000);
+    CHECK(fake::live_bytes() == 3000);
+    for (int i = 0; i < 2; ++i) CHECK(devices.launch({1, 0}, {small, {}, nullptr}, &text[0]).ok());
+    CHECK(fake::live_bytes() == 3000);
+    CHECK(lent[0] != nullptr);
+    CHECK(lent[1] == lent[0]);
+    CHECK(contains(message_of<OutOfMemory>([&] { devices.lend(1, 1u << 27); }),
+                   "lend: 134217728 bytes of workspace on device 1 beside what is allocated: out"));
+    CHECK(fake::live_bytes() == 0);
+    devices.lend(1, 4000);
+    CHECK(fake::current_device() == 0);
+  }
+  CHECK(fake::live_bytes() == 0);
+  std::vector<std::int64_t> held;
+  for (LoggedBytes const& each : log.memory()) {
+    CHECK(each.place == device(1));
+    held.push_back(each.bytes);
+  }
+  CHECK(held == std::vector<std::int64_t>{3000, 0, 4000, 0});
+}
+
+TEST_CASE("binding a graph takes the workspace of its kernels", "[cuda][on_fake]") {
+  using kernels::cuda::gelu_workspace;
+  fake::reset({.devices = 2});
+  fake::OnFake<CudaRing> runtime;
+  auto const plan = [](Index rows, Place place) {
+    LogicalGraph graph;
+    Node const x = graph.input({.shape = {rows}}, "x");
+    gelutanh(x).named("y").mark_output();
+    return std::make_shared<Plan const>(graph, PlanOptions{.place = {{.place = place}}});
+  };
+  {
+    TensorStore store(runtime);
+    CompiledGraph there(plan(100, device(1)), store, {.replay = false});
+    MemoryReport const memory = there.stats().memory.at(0);
+    CHECK(memory.location.place == device(1));
+    CHECK(memory.workspace == gelu_workspace);
+    CHECK(there.plan().memory(memory.location).workspace == 0);
+    CHECK(memory.total() == there.plan().memory(memory.location).total() + gelu_workspace);
+    std::int64_t const first = fake::live_bytes();
+    CHECK(first == memory.total());
+    CompiledGraph again(plan(100, device(1)), store, {.replay = false});
+    CHECK(fake::live_bytes() == first + again.plan().memory(memory.location).arena);
+  }
+  {
+    TensorStore store(runtime);
+    CompiledGraph here(plan(100, host), store, {.replay = false});
+    CHECK(here.stats().memory.at(0).workspace == 0);
+  }
+  // 64 MiB have room for x, y and no workspace beside them.
+  TensorStore store(runtime);
+  std::string const text = message_of<OutOfMemory>(
+      [&] { CompiledGraph(plan((1 << 23) - 1000, device(0)), store, {.replay = false}); });
+  CHECK(contains(text, "at device 0: lend: 1048576 bytes of workspace on device 0 beside"));
+  CHECK(contains(text, "PlanOptions::capacity"));
 }
 
 TEST_CASE("memory of the host is not adopted as a device's, nor the reverse", "[cuda][on_fake]") {
