@@ -8,6 +8,8 @@ usage: count.py BROKEN LOG...   BROKEN: stages that failed before their tests co
 import json
 import sys
 
+import usage
+
 PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP"}
 SHOWN = 30  # lines of a failed test
 
@@ -32,4 +34,5 @@ def main(broken, logs):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    broken, *logs = usage.check(__doc__, 1)
+    sys.exit(main(broken, logs))

@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+import usage
+
 CALL = r"(?:buffers\.at|buffer)\s*<[^()]*?>\s*\(\s*(?:call\s*,\s*)?\d+"
 # Members that take an operand: of a tile's range, a gradient's builder, a view of pointers.
 MEMBER = (r"\b(?:range|all|b)\.(?:template\s+)?(?:first|last|carried|offset|box|elements|wants|grad|operand|target|"
@@ -74,5 +76,4 @@ def main(listed, root):
 
 
 if __name__ == "__main__":
-    arguments = [word for word in sys.argv[1:] if word != "--list"]
-    sys.exit(main("--list" in sys.argv, *(arguments or [pathlib.Path(__file__).parent.parent])))
+    sys.exit(main("--list" in sys.argv, *usage.root(__doc__, options=["--list"])))

@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import sys
 
+import usage
+
 VERSION = "23.1.5"
 TOPS = ("nntile", "kernels", "tests", "bench", "examples")
 SKIPPED = 77
@@ -60,7 +62,5 @@ def main(fix, folder, root):
 
 
 if __name__ == "__main__":
-    arguments = [word for word in sys.argv[1:] if word != "--fix"]
-    if not arguments:
-        sys.exit(__doc__.strip())
+    arguments = usage.check(__doc__, 1, 2, ["--fix"])
     sys.exit(main("--fix" in sys.argv, arguments[0], *(arguments[1:] or [pathlib.Path(__file__).parent.parent])))

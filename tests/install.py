@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+import usage
+
 
 def call(*command, **options):
     print("$", *command, flush=True)
@@ -163,4 +165,4 @@ def main(mode, root, build, program, blas):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 5, 5)))

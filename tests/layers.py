@@ -10,6 +10,8 @@ import pathlib
 import re
 import sys
 
+import usage
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SOURCES = {".hh", ".cc", ".in", ".inc"}
 
@@ -149,4 +151,4 @@ def main(root):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(sys.argv[1:] or [pathlib.Path(__file__).parent.parent])))
+    sys.exit(main(*usage.root(__doc__)))

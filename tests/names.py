@@ -13,6 +13,8 @@ import pathlib
 import re
 import sys
 
+import usage
+
 TOPS = ("nntile", "kernels", "tests", "bench", "examples", "subprojects")
 CODE = {".hh", ".cc", ".in", ".h", ".cu"}
 TEXTS = CODE | {".md", ".py", ".sh", ".build", ".txt", ".json", ""}
@@ -88,4 +90,4 @@ def main(root):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(sys.argv[1:] or [pathlib.Path(__file__).parent.parent])))
+    sys.exit(main(*usage.root(__doc__)))

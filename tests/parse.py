@@ -19,6 +19,8 @@ import shutil
 import subprocess
 import sys
 
+import usage
+
 # What users' projects ask for; -Wuseless-cast is g++'s alone.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wold-style-cast", "-Werror"]
 C_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror"]
@@ -169,4 +171,4 @@ def main(compiler, root, mode, *arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 5, 5)))

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 
+import usage
+
 LINES = 30
 LONGER = {"README.md", "nntile/README.md", "nntile/ops/README.md"}
 TOPS = ("nntile", "kernels", "tests", "bench", "examples", "subprojects")
@@ -69,4 +71,4 @@ def main(root, folder=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(sys.argv[1:] or [pathlib.Path(__file__).parent.parent])))
+    sys.exit(main(*usage.root(__doc__, 2)))

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 
+import usage
+
 # Defined by the compiler in any object that could unwind; the same bytes at every level.
 COMPILER_OWN = re.compile(r"^DW\.ref\.__gxx_personality")
 CONSTANT = re.compile(r"^_ZN6nntile14computation_ofI")
@@ -35,4 +37,4 @@ def main(nm, isa, archive):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 3, 3)))

@@ -9,6 +9,8 @@ import pathlib
 import re
 import sys
 
+import usage
+
 CONDITION = re.compile(r"# *(if|ifdef|ifndef|elif|else|endif)\b")
 
 
@@ -30,4 +32,4 @@ def main(root, output, *names):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*usage.check(__doc__, 3))

@@ -4,8 +4,12 @@
 
 usage: ranks.py LAUNCHER PROGRAM RANKS [ARGUMENT ...]   LAUNCHER or PROGRAM '': not there
 """
+import pathlib
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 SKIPPED, SECONDS = 77, 300
 
@@ -28,4 +32,4 @@ def main(launcher, program, ranks, *arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 3, options=None)))

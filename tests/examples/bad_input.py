@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad input, end to end: one line that says what would work, an exit code, and the last good checkpoint untouched."""
+"""Bad input, end to end: one line that says what would work, an exit code, and the last good checkpoint untouched.
+
+    bad_input.py build/examples/gpt2
+"""
 import os
 import pathlib
 import resource
@@ -172,7 +175,7 @@ def folders(runs, cases, out):
 
 
 def main():
-    runs = Runs(sys.argv[1])
+    runs, = Runs.of_call(__doc__)
     cases = Cases(runs)
     data = ['--data', runs.data]
     short = runs.folder / 'short.txt'

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""bench/device.py, without a device: its stages have names, its commands their programs, and its records are kept."""
+"""bench/device.py, without a device: its stages have names, its commands their programs, and its records are kept.
+
+    device_script.py build/examples/gpt2
+"""
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / 'bench/device.py'
 
@@ -17,7 +23,7 @@ def need(condition, what):
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve().parent.parent
+    build = pathlib.Path(usage.check(__doc__, 1, 1)[0]).resolve().parent.parent
     command = [sys.executable, SCRIPT, '--build', build]
 
     def call(*arguments):

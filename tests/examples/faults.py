@@ -2,6 +2,8 @@
 """A trainer that runs out of file size, of memory, or of permissions, at each of many points: one line that says what and
 what would help, an exit code, and the last checkpoint as it was. A damaged checkpoint is refused, and the one before it
 leads to the same end.
+
+    faults.py build/examples/gpt2
 """
 import os
 import pathlib
@@ -167,7 +169,7 @@ def damage(runs):
 
 
 def main():
-    runs = Runs(sys.argv[1])
+    runs, = Runs.of_call(__doc__)
     trainer = Trainer(runs)
     file_sizes(trainer)
     permissions(trainer)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The trainer's life: train, be interrupted, resume, draw a picture, generate; and help texts are there."""
+"""The trainer's life: train, be interrupted, resume, draw a picture, generate; and help texts are there.
+
+    generate.py build/examples/gpt2
+"""
 import collections
 import json
 import pathlib
@@ -54,7 +57,7 @@ def check_rules(runs):
 
 
 def main():
-    runs = Runs(sys.argv[1])
+    runs, = Runs.of_call(__doc__)
     out = runs.new_folder()
     done = runs.call('train', '--data', runs.data, '--out', out, *SIZES, '--steps', 60, '--eval-every', 30)
     need(done.returncode == 0, 'a run of 60 steps ends well')

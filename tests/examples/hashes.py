@@ -30,7 +30,7 @@ def share_of_arena(runs, place, share, *options):
 
 def main():
     full = '--full' in sys.argv
-    runs = Runs(sys.argv[1])
+    runs, = Runs.of_call(__doc__, options=['--full'])
     size = ['--preset', 'tiny', '--steps', 50] if full else ['--preset', 'tiny', '--batch', 2, '--steps', 4]
     half = 25 if full else 2
     fma = [isa for isa in runs.isas() if isa in ('v3', 'v4')]

@@ -16,6 +16,7 @@ import sys
 import time
 
 from runs import Runs
+import usage
 
 # A step takes several times as long as a start, also the first one: many tokens, and text for one batch of validation.
 SIZES = ['--preset', 'tiny', '--width', 192, '--heads', 3, '--layers', 1, '--seq', 128, '--batch', 32, '--save-every', 1,
@@ -106,9 +107,9 @@ def content(checkpoint):
 
 
 def main():
-    kills = int(sys.argv[sys.argv.index('--kills') + 1]) if '--kills' in sys.argv else 20
+    runs, *_ = Runs.of_call(__doc__, 1, 2, ['--kills'])
+    kills = usage.number(__doc__, '--kills', 20)
     steps = kills  # a kill saves less than a step on average, so that the last one finds a run to kill
-    runs = Runs(sys.argv[1])
     (runs.folder / 'short.txt').write_bytes(runs.data.read_bytes()[:TEXT_BYTES])
     whole, broken = runs.folder / 'whole', runs.folder / 'broken'
 

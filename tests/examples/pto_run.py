@@ -3,8 +3,12 @@
 
 usage: pto_run.py PTO_RUN MATMUL SIMPLE OTHER   OTHER: a shared object that has no program
 """
+import pathlib
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 ADVICE = 'see pto_run --help'
 
@@ -38,4 +42,4 @@ def main(pto_run, matmul, simple, other):
 
 
 if __name__ == '__main__':
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 4, 4)))

@@ -34,11 +34,11 @@ TILINGS = ['128', 'embed=64+192,hidden=64+192,batch=1,head=1,vocab=64']
 
 def main():
     full = '--full' in sys.argv
-    runs = Runs(sys.argv[1])
-    runs.need_mpi(sys.argv[2])
+    runs, launcher, *fault = Runs.of_call(__doc__, 2, 3, ['--full'])
+    runs.need_mpi(launcher)
 
     def start(ranks, *arguments, seconds=300):
-        command = [sys.argv[2], '-n', ranks, runs.program, *arguments]
+        command = [launcher, '-n', ranks, runs.program, *arguments]
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               errors='replace', env=runs.environment, start_new_session=True) as process:
             try:
@@ -168,7 +168,7 @@ def main():
         said = done.stderr.strip().splitlines()
         check(f'no number: {said[:1]}', (done.returncode, len(said), said[:1] and said[0].startswith(text), digest(out)),
               (3, 1, True, kept))
-    if fault := [word for word in sys.argv[3:] if not word.startswith('--')]:
+    if fault:
         preload = ['env', f'LD_PRELOAD={fault[0]}', 'NNTILE_FAIL_SEND=20']
         arguments = [*resume, '--steps', 2]
         done = start(1, *arguments, ':', '-n', 1, *preload, runs.program, *arguments, seconds=OUT)

@@ -20,6 +20,7 @@ import sys
 import time
 
 from runs import Runs, digest
+import usage
 
 SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 64, '--batch', 4, '--eval-every', 0,
          '--groups', 'batch=4,head=2', '--workers', 1, '--hash']
@@ -177,12 +178,11 @@ def check_stalled(runs, launcher, signals, seconds):
 
 
 def main():
-    runs = Runs(sys.argv[1])
-    runs.need_mpi(sys.argv[2])
-    kills = int(sys.argv[sys.argv.index('--kills') + 1]) if '--kills' in sys.argv else 10
+    runs, plain, *_ = Runs.of_call(__doc__, 2, 3, ['--kills'])
+    runs.need_mpi(plain)
+    kills = usage.number(__doc__, '--kills', 10)
     interrupts = 20 if kills >= 100 else 4
     random.seed(20261123)
-    plain = sys.argv[2]
     # The launcher sees no rank die: that is another process's child. On a busy machine the others need time to.
     careless = ['sh', '-c', '"$@" || sleep 30', 'sh']
 

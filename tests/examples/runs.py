@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
+
 # Quick to train; most failures need no more.
 TINY = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 2, '--eval-every', 0]
 SKIPPED = 77
@@ -88,6 +91,14 @@ def forge(checkpoint, old, new):
 
 class Runs:
     """The executable, a folder of its own for runs, and the fixed text in it."""
+
+    @staticmethod
+    def of_call(text, least=1, most=1, options=()):
+        """For the trainer that a script's call names first, and the other words of the call."""
+        words = usage.check(text, least, most, options)
+        if not os.access(words[0], os.X_OK):
+            usage.end(text, f'{words[0]}: no program is there; ninja -C build builds it')
+        return Runs(words[0]), *words[1:]
 
     def __init__(self, program):
         self.program = program

@@ -4,9 +4,13 @@ error that falls, and a communicator that is as it was.
 
     stencil.py build/examples/11_stencil mpiexec.mpich
 """
+import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 SKIPPED = 77
 
@@ -35,4 +39,4 @@ def main(program, launcher):
             sys.exit(f'{ranks} ranks: exit {done.returncode}: {done.stdout}{done.stderr}')
 
 
-main(*sys.argv[1:])
+main(*usage.check(__doc__, 2, 2))

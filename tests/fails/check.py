@@ -16,6 +16,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
+
 LINES = 15
 
 
@@ -101,4 +104,5 @@ def check(command, file, found):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    root, file, *compiler = usage.check(__doc__, 3, options=None)
+    sys.exit(main(root, file, compiler))

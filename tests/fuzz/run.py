@@ -13,6 +13,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
+
 TARGETS = ('graph', 'json', 'manifest', 'plan', 'safetensors')
 LONGEST = {'graph': 16384, 'plan': 16384}  # bytes of an input, 4096 of others
 # Requests for memory beyond this end a run; a reader asks for some multiple of 4 KiB. The least that can be asked for.
@@ -34,13 +37,14 @@ def run(program, corpus, runs, seed, folder, longest):
 
 def main():
     words = sys.argv[1:]
+    usage.check(__doc__, 1, options=['--missing', '--runs'])
     if words[0] == '--missing':
         print(f'skipped: {words[1]}')
         sys.exit(77)
     runs, seed = 10_000, 1
     if '--runs' in words:
         at = words.index('--runs')
-        runs, seed = int(words[at + 1]), int(time.time())
+        runs, seed = usage.number(__doc__, '--runs', runs), int(time.time())
         del words[at:at + 2]
     programs = pathlib.Path(words[0])
     for target in words[1:] or TARGETS:

@@ -6,10 +6,14 @@ other buffers than the last one.
 
 usage: serial_cost.py PROGRAM    (see serial_cost.cc)
 """
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 SKIPPED = 77  # Meson's
 # "Nothing" is at most this many: bindings are looked up, outcomes looked at.
@@ -32,7 +36,7 @@ def count(program, what, function):
 
 
 def main():
-    program = sys.argv[1]
+    program, = usage.check(__doc__, 1, 1)
     if not shutil.which("valgrind"):
         print("skipped: no valgrind to count instructions with; Debian's package is valgrind")
         sys.exit(SKIPPED)

@@ -15,11 +15,15 @@ usage: nvcc.py ROOT SOURCE                a test's
 import concurrent.futures
 import glob
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 FLAGS = ["-std=c++20", "--expt-relaxed-constexpr", "-Werror", "all-warnings",
          # a loop whose first step returns; a pragma of g++ and clang
@@ -178,9 +182,7 @@ def check_kernels(nvcc, target, reports):
 
 
 def main(arguments):
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(__doc__)
-        return 0 if arguments else 2
+    usage.check(__doc__, 1, options=["--kernels", "--table"])
     if arguments[0] == "--kernels":
         if not arguments[3:]:
             print("skipped: nntile_cuda is not built: there is no nvcc, or no CUDA to link with")
@@ -192,8 +194,9 @@ def main(arguments):
         return 77
     if arguments[0] == "--table":
         if len(arguments) != 2:
-            sys.exit("nvcc.py: --table takes a build's folder; --help tells more")
+            usage.end(__doc__, "--table takes a build's folder")
         return print_table(nvcc, arguments[1])
+    usage.check(__doc__, 2, 2)
     result = compile_one(nvcc, *arguments, ["-arch=sm_80"])
     print(result.stdout)
     return result.returncode

@@ -12,6 +12,9 @@ import pathlib
 import re
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
+
 # Sources, with the headers that are copied too, and the codelets of each.
 UNITS = {
     "gemm": (["gemm_pipelined.hh", "gemm.cu"],
@@ -336,4 +339,4 @@ def main(root, *outputs):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*usage.check(__doc__, 2))

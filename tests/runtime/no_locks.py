@@ -5,9 +5,13 @@ own code nor what they call, but for what is rare.
 
 usage: no_locks.py OBJDUMP FILE   FILE is an object or archive of no_locks.cc
 """
+import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 # Called once in a while, and why.
 RARE = {
@@ -77,4 +81,4 @@ def main(objdump, file):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*usage.check(__doc__, 2, 2)))

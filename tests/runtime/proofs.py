@@ -8,7 +8,10 @@ import pathlib
 import re
 import sys
 
-root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
+
+root = pathlib.Path(usage.root(__doc__)[0])
 # Adjacent literals are one name.
 code = "".join(re.sub(r'"\s*\n\s*"', "", file.read_text())
                for folder in ("tests", "nntile/testing/conformance")

@@ -6,13 +6,17 @@ less than 256 MiB, on 1, 2 and 8 workers. Prints the peak of memory of each.
 usage: recursion.py EXAMPLE PROGRAM   (09_recursion, and recursion.cc)
 """
 import os
+import pathlib
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import usage
 
 FIB = 30
 DEPTH = 10_000
 LIMIT_KIB = 256 * 1024
-example, program = sys.argv[1:3]
+example, program = usage.check(__doc__, 2, 2)
 
 
 def fibonacci(n):

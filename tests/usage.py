@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How scripts of the tests answer `--help` and calls that they do not take: with their own text. They import this.
+
+usage: usage.py [ROOT]   calls all of them so
+"""
+import pathlib
+import subprocess
+import sys
+
+
+def check(text, least, most=None, options=()):
+    """Ends the script with its text: where it was asked for, or with status 2 where its call has fewer or more words than
+    it takes, or an option that it lacks. `options` of None: words of all kinds are for another program."""
+    words = sys.argv[1:]
+    if words in (["--help"], ["-h"]):
+        print(text.strip())
+        sys.exit()
+    unknown = [word for word in words if options is not None and word.startswith("--") and word not in options]
+    count = sum(options is None or not word.startswith("--") for word in words)
+    if unknown:
+        end(text, f"there is no option {unknown[0]}")
+    if count < least or (most is not None and count > most):
+        end(text, f"{count} arguments, and it takes {least if most == least else f'{least} or more' if most is None else f'{least} to {most}'}")
+    return [word for word in words if options is None or not word.startswith("--")]
+
+
+def number(text, option, default):
+    """The number behind an option, or what it is without one."""
+    words = sys.argv[1:]
+    if option not in words:
+        return default
+    given = words[words.index(option) + 1] if words[-1] != option else ""
+    if not given.isdecimal() or int(given) == 0:
+        end(text, f"{option} takes a number from 1 on, not '{given}'")
+    return int(given)
+
+
+def root(text, most=1, options=()):
+    """The words of a call that may begin with the root of a tree, which is this repository's by itself."""
+    words = check(text, 0, most, options) or [str(pathlib.Path(__file__).parent.parent)]
+    if not (pathlib.Path(words[0]) / "nntile/README.md").is_file():
+        end(text, f"{words[0]}: there is no nntile/README.md, so that it is no root of this repository")
+    return words
+
+
+def end(text, why):
+    print(f"{pathlib.Path(sys.argv[0]).name}: {why}\n\n{text.strip()}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main(folder):
+    wrong = 0
+    for script in sorted(pathlib.Path(folder, "tests").rglob("*.py")):
+        code = script.read_text(encoding="utf-8")
+        if script.name in ("runs.py", "usage.py") or "__pycache__" in script.parts:
+            continue
+        first = code[code.index('"""') + 3:].split("\n", 1)[0]
+        for words, status in ((["--help"], 0), (["--no-such-option"], 2)):
+            done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, timeout=60, check=False)
+            said = done.stdout if status == 0 else done.stderr
+            if done.returncode != status or first not in said or "Traceback" in done.stderr:
+                print(f"{script} {words[0]}: exit {done.returncode}, not {status}, and says {said[:200]!r}")
+                wrong += 1
+    print(f"{wrong} answers are wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*root(__doc__)))
