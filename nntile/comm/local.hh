@@ -102,8 +102,8 @@ class LocalWorld {
     sent.size = bytes.size();
     sent.bytes = bytes.data();
     if (bytes.size() <= options_.eager_bytes) sent.copy.assign(bytes.begin(), bytes.end());
-    std::uint64_t const edge =
-        mix_bits(options_.seed ^ static_cast<std::uint64_t>(from * size() + to));
+    std::int64_t const pair = std::int64_t{from} * size() + to;  // may be above 2^31
+    std::uint64_t const edge = mix_bits(options_.seed ^ static_cast<std::uint64_t>(pair));
     std::uint64_t const drawn = mix_bits(edge ^ static_cast<std::uint64_t>(number)) %
                                 (static_cast<std::uint64_t>(options_.most_delay) + 1);
     sent.due = at(to).tests + 1 + drawn;

@@ -156,6 +156,15 @@ TEST_CASE("a world has 1 to 65,536 ranks", "[comm][local]") {
   CHECK(LocalWorld(65'536).size() == 65'536);
 }
 
+TEST_CASE("the last of 65,536 ranks is sent to and sends", "[comm][local]") {
+  LocalWorld world(65'536);
+  LocalComm first(world, 0), last(world, 65'535);
+  Bytes bytes(4, std::byte{5}), room(4);
+  (void)last.send(bytes, {0, 1});
+  CHECK(end_of(first, first.receive(room, {65'535, 1})).empty());
+  CHECK(room == bytes);
+}
+
 TEST_CASE("a rank is made once, and only where it is", "[comm][local]") {
   LocalWorld world(2);
   LocalComm const first(world, 0);
