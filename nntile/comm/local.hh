@@ -91,7 +91,9 @@ class LocalWorld {
     its.gone = how;
     for (auto at = mail_.begin(); at != mail_.end();) {  // its buffers are read no more
       auto const now = at++;
-      if (std::get<0>(now->first) == rank && !is_eager(now->second.front().size)) mail_.erase(now);
+      if (std::get<0>(now->first) != rank) continue;
+      std::erase_if(now->second, [this](Sent const& sent) { return !is_eager(sent.size); });
+      if (now->second.empty()) mail_.erase(now);
     }
     changed_.notify_all();
   }

@@ -137,6 +137,21 @@ TEST_CASE("what an eager sender left behind arrives", "[comm][local]") {
   CHECK(room[9] == std::byte{3});
 }
 
+TEST_CASE("of a rank that has ended only what it sent eagerly is read", "[comm][local]") {
+  LocalWorld world(2, {.eager_bytes = 10});
+  LocalComm to(world, 0);
+  Bytes const few(10), many(1000);
+  Bytes room(10), large(1000);
+  {
+    LocalComm from(world, 1);
+    CHECK(end_of(from, from.send(few, {0, 1})).empty());
+    (void)from.send(many, {0, 1});  // of the same number, behind the other
+  }
+  CHECK(end_of(to, to.receive(room, {1, 1})).empty());
+  CHECK(end_of(to, to.receive(large, {1, 1})) ==
+        "receive of message 1 from rank 1: rank 1 has ended");
+}
+
 TEST_CASE("below serialized another thread than the first is refused", "[comm][local]") {
   LocalWorld world(1, {.thread_level = ThreadLevel::funneled});
   LocalComm comm(world, 0);
