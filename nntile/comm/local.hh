@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ranks that are threads of one process: for tests, sanitizers and debuggers.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -153,8 +154,9 @@ class LocalWorld {
     check_alive(rank, call);
     mine.given.assign(bytes.begin(), bytes.end());
     std::uint64_t const round = ++mine.gathers;
-    if (++arrived_ == size()) {
-      arrived_ = 0;
+    // Looked up rather than counted: a rank may enter again after one that ended has failed it.
+    if (std::all_of(ranks_.begin(), ranks_.end(),
+                    [&](Rank const& each) { return each.gathers >= round; })) {
       gathered_.clear();
       for (Rank& each : ranks_) gathered_.push_back(std::move(each.given));
       ++rounds_;
@@ -180,7 +182,6 @@ class LocalWorld {
   std::vector<Rank> ranks_;
   std::map<Edge, std::vector<Sent>> mail_;  // of one edge, in the order of the sends
   std::map<Edge, std::size_t> changed_sizes_;
-  int arrived_ = 0;
   std::uint64_t rounds_ = 0;
   std::vector<std::vector<std::byte>> gathered_;
 };

@@ -111,6 +111,19 @@ TEST_CASE("a rank that has ended ends the waits of the others", "[comm][local]")
         std::vector<std::string>{"barrier: rank 2 has ended", "barrier: rank 2 has ended", ""});
 }
 
+TEST_CASE("a rank that enters again does not stand for one that has ended", "[comm][local]") {
+  LocalWorld world(3);
+  LocalComm a(world, 0), b(world, 1);
+  {
+    LocalComm const ended(world, 2);
+  }
+  Bytes const bytes(4);
+  for (int times = 0; times < 2; ++times)
+    CHECK(test::message_of<CommError>([&] { (void)a.all_gather(bytes); }) ==
+          "all_gather: rank 2 has ended");
+  CHECK(test::message_of<CommError>([&] { b.barrier(); }) == "barrier: rank 2 has ended");
+}
+
 TEST_CASE("the bytes of a rank that has ended are not read", "[comm][local]") {
   LocalWorld world(2);
   LocalComm to(world, 0);
