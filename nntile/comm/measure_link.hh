@@ -108,13 +108,16 @@ template <Communicator C> class LinkMeasurement {
 /// since other work on the cores only adds. Where the thread's is all of the time, as over memory
 /// that ranks share, the bandwidth is infinite and the overhead has it. Collective: all ranks call
 /// it, with nothing open, on idle cores; all get the same. Throws CommError, and ValueError for
-/// fewer than two ranks, bytes or rounds. Cost: 16 times the bytes of memory; about 1 s with MPI.
+/// fewer than two ranks, bytes or rounds, or more than 2^40 bytes. Cost: 16 times the bytes of
+/// memory; about 1 s with MPI.
 template <Communicator C> LinkModel measure_link(C& comm, MeasureLinkOptions const& options = {}) {
   if (comm.size() < 2)
     throw ValueError(concat("measure_link: ", comm.size(), " rank; a link is between two"));
   if (options.bytes < 1024 || options.rounds < 1)
     throw ValueError(concat("measure_link: ", options.rounds, " rounds of ", options.bytes,
                             " bytes; at least 1 of 1024"));
+  if (options.bytes > std::size_t{1} << 40)  // 16 buffers of more might not be counted in 64 bits
+    throw ValueError(concat("measure_link: messages of ", options.bytes, " bytes; at most 2^40"));
   detail::LinkTimes mine = detail::LinkMeasurement<C>(comm, options).run();
   auto const all = comm.all_gather(std::as_bytes(std::span(&mine, 1)));
   detail::LinkTimes of[2];

@@ -92,6 +92,10 @@ TEST_CASE("a link is measured between two ranks at least, and leaves nothing ope
          if (message_of<ValueError>([&] { (void)measure_link(comm, {.rounds = 0}); }) !=
              "measure_link: 0 rounds of 1048576 bytes; at least 1 of 1024")
            throw Error("no rounds were admitted");
+         if (message_of<ValueError>([&] {
+               (void)measure_link(comm, {.bytes = std::size_t{1} << 60});  // 16 times that wraps
+             }) != "measure_link: messages of 1152921504606846976 bytes; at most 2^40")
+           throw Error("more bytes than there are addresses were admitted");
          (void)measure_link(comm, {.bytes = 4096, .rounds = 2});
          std::vector<EndedRequest> ended;
          comm.test(ended);
