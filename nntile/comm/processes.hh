@@ -352,13 +352,13 @@ class ProcessComm {
   }
   void wait_for_all(std::uint64_t gathers, char const* call) {
     for (int rank = 0, turns = 0; rank < size();) {
-      char const* gone = state_of(rank) == detail::ProcessState::ended ? "has ended" : nullptr;
+      look_for_dead();  // before the count, which a rank may raise and then end
+      char const* gone = peer(rank).gone;
+      if (state_of(rank) == detail::ProcessState::ended) gone = "has ended";
       if (std::atomic_ref(world_.at(rank).gathers).load(std::memory_order_acquire) >= gathers) {
         ++rank;
         continue;
       }
-      look_for_dead();
-      if (peer(rank).gone != nullptr) gone = peer(rank).gone;
       if (gone != nullptr) throw CommError(concat(call, ": rank ", rank, " ", gone));
       constexpr int few = 100, nanoseconds = 50'000;
       if (++turns < few)

@@ -3,6 +3,7 @@
 // itself.
 #include "nntile/comm/processes.hh"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -29,6 +30,22 @@
 
 using namespace nntile;
 using namespace nntile::test;
+
+namespace {
+
+/// Time that a poll of this process takes before it looks.
+std::int64_t poll_delay_ns = 0;
+
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// In place of the system's.
+extern "C" int poll(pollfd* ends, nfds_t count, int milliseconds) {
+  if (poll_delay_ns != 0) nntile::detail::sleep_ns(poll_delay_ns);
+  timespec const most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+  return ::ppoll(ends, count, milliseconds < 0 ? nullptr : &most, nullptr);
+}
+#endif
 
 namespace {
 
@@ -178,6 +195,24 @@ TEST_CASE("a rank that has ended ends the waits of other processes", "[comm][pro
   });
   CHECK(texts ==
         std::vector<std::string>{"barrier: rank 2 has ended", "barrier: rank 2 has ended", ""});
+}
+
+TEST_CASE("a rank that dies behind a barrier has entered it", "[comm][processes]") {
+  if (!may_read_processes()) return;
+  if (sanitized) return skip("sanitizers have a poll of their own");
+  for (int times = 0; times < 3; ++times) {
+    ProcessWorld world(2);
+    auto const texts = on_processes(world, [](ProcessComm& comm) -> std::string {
+      if (comm.rank() == 0) {
+        nntile::detail::sleep_ns(20'000'000);  // the other waits for it, and leaves behind it
+        poll_delay_ns = 20'000'000;            // and dies amid the look for the dead
+      }
+      comm.barrier();
+      if (comm.rank() == 1) (void)::raise(SIGKILL);
+      return {};
+    });
+    CHECK(texts == std::vector<std::string>{"", "signal 9"});
+  }
 }
 
 TEST_CASE("a rank whose gather fails does not hold up the others", "[comm][processes]") {
