@@ -283,6 +283,30 @@ TEMPLATE_LIST_TEST_CASE("a buffer that takes over a retired one's record leaves 
   });
 }
 
+TEMPLATE_LIST_TEST_CASE("a body may have opened thousands of scopes inside another",
+                        "[runtime][nesting_scopes]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const out = cell(runtime, 1);
+    runtime.orchestrate(
+        [=](auto& nested) {
+          auto const step = scope(nested, Lifetime::step);
+          Handle const outer = nested.allocate(0, host, Lifetime::step);
+          submit(nested, put_codelet, {writing(out), writing(outer)}, 3);
+          for (int count = 0; count < 5'000; ++count) {
+            nested.open_scope(Lifetime::scratch);
+            nested.retire(nested.allocate(count % 2 * sizeof(long), host, Lifetime::scratch));
+            Handle const kept = nested.allocate(sizeof(long));  // may have the record
+            nested.close_scope(Lifetime::scratch);
+            nested.retire(kept);
+          }
+          submit(nested, step_codelet, {updating(out), reading(outer)}, 1);
+        },
+        writing(out));
+    CHECK(read(runtime, out) == 10);
+    runtime.wait_all();
+  });
+}
+
 TEMPLATE_LIST_TEST_CASE("an empty buffer of a body's scope is a buffer",
                         "[runtime][nesting_scopes]", NestingRuntimes) {
   on_each<TestType>([](auto& runtime) {

@@ -90,15 +90,10 @@ class Scopes {
       records[buffer.scope_previous - 1].scope_next = buffer.scope_next;
     if (buffer.scope_next != 0)
       records[buffer.scope_next - 1].scope_previous = buffer.scope_previous;
-    else if (Scope* const scope = find(buffer.scope))
-      scope->last = buffer.scope_previous;
+    else
+      for (Scope& scope : scopes_)  // not by its number, which a body's later scope may have again
+        if (scope.last == buffer.index + 1) scope.last = buffer.scope_previous;
     buffer.scope = 0;
-  }
-  /// Null if it is closed.
-  Scope* find(std::uint32_t number) noexcept {
-    for (Scope& scope : scopes_)
-      if (scope.number == number) return &scope;
-    return nullptr;
   }
   /// The site that opened the scope whose range holds a position; {} if there is none.
   CallSite site_of(Lifetime lifetime, std::uint64_t position) const noexcept {
