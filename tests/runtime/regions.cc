@@ -26,7 +26,7 @@ using namespace nntile::test;
 namespace {
 
 using RegionRuntimes = std::tuple<Serial, Threads, Ring>;
-/// Those that replay, and nest.
+/// Those that replay.
 using ReplayingRuntimes = std::tuple<Serial, Ring>;
 #ifdef NNTILE_HAVE_STARPU
 static_assert(!RegionRuntime<StarPU>);
@@ -435,7 +435,7 @@ TEMPLATE_LIST_TEST_CASE("a replay is ordered by the bytes of its bindings", "[ru
 }
 
 TEMPLATE_LIST_TEST_CASE("operands of a task that submits may be regions apart",
-                        "[runtime][regions]", ReplayingRuntimes) {
+                        "[runtime][regions]", RegionRuntimes) {
   TestType runtime;
   auto const buffer = runtime.allocate(2 * sizeof(long));
   auto const low = runtime.region(buffer, cell_region(0)),

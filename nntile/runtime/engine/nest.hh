@@ -427,6 +427,7 @@ template <Executor X, Device D> struct Nesting<Engine<X, D>> {
     engine.poll_when_idle();
     return engine.submit({&support::nesting_codelet, task.uses, {}, task.hints, task.label}, false,
                          [&](support::TaskNode& node) {
+                           support::check_apart(node.uses);
                            node.nest = nullptr;
                            Calls::fill(node, std::move(task));
                          });
