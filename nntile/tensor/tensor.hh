@@ -25,6 +25,7 @@ template <RequiredElement T, RequiredRuntime R> class Tensor : public OwnedTiles
   }
 
   Tiling const& tiling() const { return this->cut(); }
+  /// Throws ShapeError where there is no such tile, as `lock` does.
   typename R::Handle handle(Index tile) const { return this->buffer(tile); }
   /// Waits for one tile's tasks and gives access to its elements: lock<Access::read>(tile) to
   /// elements that are const.

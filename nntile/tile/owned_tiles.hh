@@ -164,18 +164,25 @@ class OwnedTiles {
   }
   typename R::Handle buffer(Index tile) const {
     (void)runtime();
-    return handles_[static_cast<std::size_t>(tile)];
+    return handle_at(tile);
   }
   template <Access access> HostView<T, R, access> view(Index tile) const {
     R& on = runtime();
     try {
-      return {on, handles_[static_cast<std::size_t>(tile)]};
+      return {on, handle_at(tile)};
     } catch (LifetimeError const& error) {
       throw LifetimeError(concat(kind, " '", name_.c_str(), "': ", error.what()));
     }
   }
 
  private:
+  /// Throws ShapeError where there is no such tile.
+  typename R::Handle const& handle_at(Index tile) const {
+    if (tile < 0 || tile >= count())
+      throw ShapeError(concat(kind, " '", name_.c_str(), "': there is no tile ", tile, ", it has ",
+                              count(), " (0 to ", count() - 1, ")"));
+    return handles_[static_cast<std::size_t>(tile)];
+  }
   /// copy(elements, box) for each tile, locked in turn.
   template <Access access, class Copy> void each_tile(Copy&& copy) const {
     for (Index tile = 0; tile < count(); ++tile) copy(view<access>(tile).span().data(), box(tile));

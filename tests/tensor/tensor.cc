@@ -125,6 +125,15 @@ TEST_CASE("tensors that are cut differently are refused", "[tensor][tensor]") {
                  "'x') and y ('y') are cut differently along axis 'i'"));
 }
 
+TEST_CASE("a tile that a tensor has not is refused", "[tensor][tensor]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({8}, {4}), "x");
+  std::string const text = "tensor 'x': there is no tile 2, it has 2 (0 to 1)";
+  CHECK(message_of<ShapeError>([&] { (void)x.handle(2); }) == text);
+  CHECK(message_of<ShapeError>([&] { (void)x.lock<Access::write>(2); }) == text);
+  CHECK_THROWS_AS(x.handle(-1), ShapeError);
+}
+
 TEST_CASE("an empty tensor is legal, and what an op gives it can be read", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const x(runtime, Tiling(Shape{0, 3})), y(runtime, Tiling(Shape{0, 3}));
