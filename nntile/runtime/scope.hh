@@ -46,7 +46,7 @@ template <RequiredRuntime R> class [[nodiscard]] Scope {
     if constexpr (ScopedRuntime<R>) {
       return runtime_.get("scope").allocate(bytes, place, lifetime_);
     } else {
-      buffers_.reserve(buffers_.size() + 1);
+      if (buffers_.size() == buffers_.capacity()) buffers_.reserve(2 * buffers_.size() + 4);
       return buffers_.emplace_back(
           runtime_.get("scope").allocate(bytes, place, Lifetime::persistent));
     }

@@ -12,6 +12,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/models.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -186,6 +187,15 @@ TEMPLATE_TEST_CASE("a scope that is closed before one inside it is named with it
     CHECK(is_void(runtime, handle));
     CHECK_NOTHROW(outer.close());
   }
+}
+
+TEST_CASE("a scope of many buffers seldom takes memory to list them", "[runtime][scope]") {
+  if (!allocations_are_counted()) return skip("a sanitizer brings its own malloc");
+  RuntimeArchetype runtime;
+  auto all = scope(runtime, Lifetime::step);
+  AllocationCount const count;
+  for (int buffers = 0; buffers < 1'000; ++buffers) (void)all.allocate(8);
+  CHECK(count.calls() <= 10);
 }
 
 TEST_CASE("a scope closes in the order of names, and once by its name", "[runtime][scope]") {
