@@ -236,3 +236,12 @@ TEST_CASE("check refuses unwritten and retired buffers on a runtime that accepts
   CHECK_THROWS_AS(submit(runtime, test::step_codelet, {{a, Access::update}}, 0), LifetimeError);
   CHECK(runtime.inner().costs().tasks == 2);
 }
+
+TEST_CASE("check refuses an empty handle in every call", "[runtime][adaptors]") {
+  Check<Serial> runtime;
+  Check<Serial>::Handle const none{};
+  CHECK_THROWS_AS(submit(runtime, test::put_codelet, {{none, Access::write}}, 0), LifetimeError);
+  CHECK_THROWS_AS(runtime.lock(none, Access::write), LifetimeError);
+  CHECK_THROWS_AS(runtime.unlock(none), LifetimeError);
+  CHECK_THROWS_AS(runtime.retire(none), LifetimeError);
+}

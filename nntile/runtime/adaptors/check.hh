@@ -29,7 +29,7 @@ template <Runtime R> class Check {
  public:
   struct Handle {
     typename R::Handle inner;
-    detail::WatchedBuffer* buffer;
+    detail::WatchedBuffer* buffer = nullptr;
   };
 
   /// Builds the runtime from the arguments.
@@ -57,8 +57,9 @@ template <Runtime R> class Check {
   }
   void retire(Handle handle) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "retire");
+    detail::WatchedBuffer& buffer = watched(handle, "retire");
     runtime_.retire(handle.inner);
-    handle.buffer->retired = true;
+    buffer.retired = true;
   }
 
   Event submit(Task<Handle> const& task) {
@@ -93,7 +94,7 @@ template <Runtime R> class Check {
 
   std::span<std::byte> lock(Handle handle, Access access) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "lock");
-    detail::WatchedBuffer& buffer = *handle.buffer;
+    detail::WatchedBuffer& buffer = watched(handle, "lock");
     auto const bytes = runtime_.lock(handle.inner, access);
     if (access != Access::write && buffer.is_summed() && buffer.sum.load() != sum_of(bytes))
       problems_.add(concat("lock: buffer ", buffer.number,
@@ -105,7 +106,7 @@ template <Runtime R> class Check {
   }
   void unlock(Handle handle) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "unlock");
-    detail::WatchedBuffer& buffer = *handle.buffer;
+    detail::WatchedBuffer& buffer = watched(handle, "unlock");
     if (!buffer.held) return runtime_.unlock(handle.inner);  // a stray one: its view is gone
     buffer.held = false;
     std::uint64_t const sum = sum_of(buffer.view);
@@ -160,8 +161,14 @@ template <Runtime R> class Check {
     return {inner, &buffer};
   }
 
+  /// Throws LifetimeError for a handle that no call here has made.
+  static detail::WatchedBuffer& watched(Handle const& handle, char const* call) {
+    if (handle.buffer == nullptr)
+      throw LifetimeError(concat("check: ", call, ": the handle is empty: it was never allocated"));
+    return *handle.buffer;
+  }
   void check_lifetime(Task<Handle> const& task, Use<Handle> const& use) {
-    detail::WatchedBuffer const& buffer = *use.handle.buffer;
+    detail::WatchedBuffer const& buffer = watched(use.handle, "submit");
     char const* const name = task.codelet != nullptr ? task.codelet->name : "task";
     if (buffer.retired)
       throw LifetimeError(
