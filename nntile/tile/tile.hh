@@ -26,7 +26,8 @@ template <RequiredElement T, RequiredRuntime R> class Tile : public OwnedTiles<T
   }
   /// Names the caller's memory without copying. With `release` the memory lives until that is
   /// called, and nothing here waits. Without one it lives as long as the tile, whose end waits for
-  /// the tile's tasks. Throws ShapeError when sizes differ. Blocks: the destructor, as said.
+  /// the tile's tasks, and resumes a ring that is paused before them. Throws ShapeError when sizes
+  /// differ. Blocks: the destructor, as said.
   Tile(R& runtime, Shape const& shape, std::span<T> memory, Release release = {},
        std::string_view name = "tile")
       : Base(runtime, shape, release.call == nullptr, name) {

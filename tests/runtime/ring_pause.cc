@@ -9,6 +9,7 @@
 
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/tile/tile.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/quiet.hh"
 #include "tests/support/catch.hh"
@@ -80,6 +81,25 @@ TEST_CASE("waiting on a paused ring names the call", "[runtime][ring][pause]") {
   (void)ring.allocate(128, host, Lifetime::step);
   CHECK(read(ring, target) == 1);
   ring.close_scope(Lifetime::step);
+}
+
+TEST_CASE("the end of a tile over the caller's memory resumes a paused ring for its tasks",
+          "[runtime][ring][pause]") {
+  std::vector<std::int64_t> memory(1, 1), other(1, 1);
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  auto const target = ring.allocate(sizeof(long));
+  ring.pause();
+  {
+    Tile<std::int64_t, Ring> const unused(ring, {1}, std::span(other));
+  }
+  CHECK(refusal([&] { ring.wait(submit(ring, put_codelet, {{target, Access::write}}, 1L)); }) !=
+        "");  // it is paused still
+  {
+    Tile<std::int64_t, Ring> const tile(ring, {1}, std::span(memory));
+    submit(ring, count_codelet, {{tile.handle(), Access::update}}, 0L);
+  }
+  CHECK(memory[0] == 2);
+  CHECK_NOTHROW(ring.wait_all());
 }
 
 TEST_CASE("a paused ring uses no core, however many tasks come", "[runtime][ring][pause]") {

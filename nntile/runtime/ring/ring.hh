@@ -381,10 +381,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   [[gnu::noinline]] void retire_alone(support::Buffer& buffer) {
     if (buffer.is(support::Buffer::region)) return;
     root_.driver.reclaim().collect();
-    if (root_.driver.next_user(buffer, Access::write) == detail::ring::no_reference &&
-        (!buffer.is(support::Buffer::unordered) || is_unused(buffer)))
-      machine_.table.leave_ranges(buffer);
+    if (!has_users(buffer)) machine_.table.leave_ranges(buffer);
     root_.driver.reclaim().retire(buffer);
+  }
+  bool has_users(support::Buffer const& buffer) {
+    return root_.driver.next_user(buffer, Access::write) != detail::ring::no_reference ||
+           (buffer.is(support::Buffer::unordered) && !is_unused(buffer));
   }
   bool is_unused(support::Buffer const& buffer) { return root_.driver.reclaim().is_unused(buffer); }
   support::Buffer* find_in_heaps(void const* byte) { return allocator_.find(byte); }
@@ -393,7 +395,11 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     auto const next = [&] { return root_.driver.next_user(buffer, access); };
     root_.driver.block_until([&] { return next() == detail::ring::no_reference; }, next);
   }
+  /// For the end of who lends the memory, which goes behind it: a paused ring resumes rather than
+  /// refuse.
   void wait_until_unused(support::Buffer const& buffer) {
+    root_.driver.reclaim().collect();
+    if (machine_.scheduler.paused() && has_users(buffer)) root_.driver.resume();
     wait_for_uses(buffer, Access::write);
     if (!buffer.is(support::Buffer::unordered)) return;
     auto& driver = root_.driver;
