@@ -4,7 +4,8 @@
 where that is there: it keeps what was accepted.
 
 usage: parse.py COMPILER ROOT headers FOLDER GLOB   each of these headers as if alone: see chains()
-       parse.py COMPILER ROOT together FOLDER GLOB  all of these headers in one file
+       parse.py COMPILER ROOT together FOLDER GLOB  all of these headers in one file; by g++ also as a user has it
+                                                    who looks for undefined behaviour
        parse.py COMPILER ROOT c FOLDER GLOB         each of these headers alone, by the C compiler beside it
        parse.py COMPILER ROOT commands BUILD MATCH  sources of BUILD whose output's path matches MATCH; those
                                                     in C by the C compiler
@@ -125,6 +126,8 @@ def header_commands(compiler, root, folder, pattern, together):
     for group in [names] if together else chains(root, names):
         included = [word for name in group for word in ("-include", name)]
         yield " ".join(group), base + included + [EMPTY], root
+        if together and "clang" not in compiler:  # by which g++ compares no address of a function with null
+            yield "-fsanitize=undefined", [*base, "-w", "-fsanitize=undefined", *included, EMPTY], root
 
 
 def build_commands(compiler, build, match):

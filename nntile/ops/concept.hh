@@ -12,6 +12,7 @@
 #include "nntile/core/traits.hh"
 #include "nntile/ops/arguments.hh"
 #include "nntile/ops/field_text.hh"
+#include "nntile/ops/hooks.hh"
 #include "nntile/ops/operand.hh"
 #include "nntile/ops/operand_names.hh"
 #include "nntile/ops/tile_range.hh"
@@ -21,78 +22,6 @@ namespace nntile {
 /// Largest attribute and kernel-argument structs of an op, in bytes.
 inline constexpr std::size_t max_attrs_bytes = 96;
 inline constexpr std::size_t max_args_bytes = 176;
-
-/// Receives the tile tasks of an op that enumerates them itself.
-class TileSink {
- public:
-  virtual void task(TileRange const& range) = 0;
-  /// After the tasks of range.canonical_group: its sums are complete.
-  virtual void end_group(TileRange const& range) = 0;
-  /// The tile of an axis behind the range's, or -1 behind the last. An op skips the
-  /// tiles between.
-  virtual Index next(TileRange const& range, std::size_t axis) const = 0;
-
- protected:
-  ~TileSink() = default;
-};
-
-/// Operands of an op that may be tiles whose columns are padded: none, those of which dimension 0
-/// is a group by itself, as in "v i...", or any. What is not padded is one run of elements, of
-/// which an op may count several dimensions as one.
-enum class Padding : std::uint8_t { none, columns, any };
-
-/// The optional facts of an op, in one designated initialiser, so that a misspelt name or a wrong
-/// signature does not compile: `static constexpr Hooks<Attrs> hooks{.blocked = ...}`.
-template <class Attrs> struct Hooks {
-  /// Whether a call has an operand; default: all of them.
-  bool (*present)(Attrs const&, OperandIndex) = nullptr;
-  /// Axes of an operand that depend on attributes; null: those of the table.
-  char const* (*axes)(Attrs const&, OperandIndex) = nullptr;
-  /// Ranks of groups that attributes fix.
-  GroupRanks (*ranks)(Attrs const&) = nullptr;
-  /// Throws ValueError or ShapeError where attributes or extents mean nothing; called with numbers,
-  /// of an open graph when it is planned.
-  void (*check)(Attrs const&, AxisTable const&) = nullptr;
-  /// Passes over a reduced axis.
-  Phases (*phases)(Attrs const&) = nullptr;
-  /// Whether an `update` result is overwritten; default: where the attribute `beta` is 0.
-  bool (*overwrites)(Attrs const&, OperandIndex) = nullptr;
-  /// An irregular set of tile tasks: moves the range by take(), passes each to the sink.
-  void (*tiles)(Attrs const&, TileRange const&, TileSink&) = nullptr;
-  /// Letters of axes that are summed in blocks of 64: cuts elsewhere have bits of their own.
-  char const* (*blocked)(Attrs const&) = nullptr;
-  /// Letters of reduced axes that may have canonical groups: `args` takes part of a tile along them
-  /// (TileRange::offset, rest), scales what was there by TileRange::beta, and tells kernels of
-  /// finishing tasks. Groups of other axes that are reduced by addition are refused.
-  char const* grouped = "";
-  /// If not 0, one task sums a pair of canonical groups (TileRange::left_terms) of at most this
-  /// many terms each.
-  Index paired_terms = 0;
-  /// Letters of reduced axes that stay one chain whatever their groups, by nntile/NUMERICS.md.
-  char const* ungrouped = "";
-  /// Whether the last task of a chain does more than store the sum.
-  bool (*finishes)(Attrs const&) = nullptr;
-  /// Operands in whose memory a plan or a caller may put the last one: of the same axes and dtype;
-  /// kernels read an element of them before they write it, and never again (but what they wrote).
-  /// No other result may share memory with an operand.
-  OperandSet (*replaces)(Attrs const&) = nullptr;
-  /// Floating-point operations of a product; default: 0.
-  Index (*flops)(Attrs const&, TileRange const&) = nullptr;
-  /// Elements of an operand that a task touches, where those are not its part of the tile.
-  Index (*elements)(Attrs const&, TileRange const&, OperandIndex) = nullptr;
-  /// Entries of the op's own for these types, or null: before the library's and the reference.
-  /// If they are for devices alone, the reference is the CPU's.
-  Codelet const* (*kernel)(ElementTypes types) = nullptr;
-  /// Operands that may be padded: `args` asks the range for their leading dimensions. Those of one
-  /// dimension may be whatever the op.
-  Padding padding = Padding::none;
-  /// Letters of axes that are sides of a matrix product: several dimensions of one are cut as one
-  /// side, the innermost first.
-  char const* sides = "";
-  /// The op takes up what a backward pass leaves, as an optimizer's step does: a plan moves it, and
-  /// what reads its results alone, up to where its operands are ready, so that gradients die young.
-  bool takes_gradients = false;
-};
 
 namespace detail {
 
