@@ -84,6 +84,8 @@ template <Runtime R> class CompiledGraph {
     if constexpr (ReplayingRuntime<R>)
       if (options.replay)
         for (Part& part : parts_) record(part);
+    for (Part& part : parts_)
+      if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
   }
   template <class Other>
   requires(!std::same_as<Other, R>)
@@ -102,7 +104,8 @@ template <Runtime R> class CompiledGraph {
   ~CompiledGraph() {
     // Labels and arguments of tasks are the plan's.
     for (Part const& part : parts_)
-      for (Event const event : part.in_flight) life_.wait(event);
+      for (auto const* events : {&part.in_flight, &part.interrupted})
+        for (Event const event : *events) life_.wait(event);
     for (Handle const& slot : slots_) life_.retire(slot);
   }
 
@@ -270,8 +273,9 @@ template <Runtime R> class CompiledGraph {
     std::uint32_t begin, end;
     DynamicArray<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
     std::unique_ptr<Program> program = {};
-    DynamicArray<Event> in_flight = {};  // perhaps; of its last run, which all before it precede
-    bool values_known = false;           // all that it reads has been written
+    DynamicArray<Event> in_flight = {};    // perhaps; of its last run, which all before it precede
+    DynamicArray<Event> interrupted = {};  // all tasks of a run of which the rest was not submitted
+    bool values_known = false;             // all that it reads has been written
   };
 
   void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
@@ -439,10 +443,11 @@ template <Runtime R> class CompiledGraph {
                          std::span<ProgramParameter const>{}));
   }
 
-  void submit_tasks(Part const& part) {
+  void submit_tasks(Part& part) {
     auto sink = part.sinks.begin();
     std::uint32_t number = part.begin;
     inplace_vector<Use<Handle>, max_operands> uses;
+    part.interrupted.reserve(part.interrupted.size() + (part.end - part.begin));
     try {
       for (; number < part.end; ++number) {
         PlannedTask const& task = plan_->tasks()[number];
@@ -451,10 +456,12 @@ template <Runtime R> class CompiledGraph {
           uses.push_back({bindings_[binding_[use.handle]], use.access});
         Event const event = submit(
             *runtime_, tasks_.task(task, std::span<Use<Handle> const>(uses.data(), uses.size())));
+        part.interrupted.push_back(event);
         if (sink == part.sinks.end() || *sink != number) continue;
         events_->push_back(event);
         ++sink;
       }
+      part.interrupted.clear();
     } catch (std::exception const& error) {
       for (; number < part.end; ++number)
         for (auto const& use : plan_->uses(plan_->tasks()[number]))

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/compiled.hh"
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <optional>
+#include <thread>
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/embedding.hh"
 #include "nntile/ops/scale.hh"
 #include "nntile/runtime/adaptors/record.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -307,6 +312,37 @@ TEMPLATE_LIST_TEST_CASE("a run outlives its graph", "[graph][compiled]", AllRunt
   CHECK(run.is_complete());
   run.wait();
   CHECK(store.template read<float>("y") == std::vector<float>(64));
+}
+
+TEMPLATE_TEST_CASE(
+    "a graph waits for what was submitted of a run that could not be submitted whole",
+    "[graph][compiled]", Threads, Ring) {
+  LogicalGraph graph;
+  Node const y = gelutanh(graph.input({.shape = {4}}, "x")).mark_output();
+  gelutanh(y, graph.tensor({.shape = {4}}, "z")).mark_output();
+  TestType runtime(RuntimeOptions{.workers = 2});
+  TensorStore<TestType> store(runtime);
+  auto run = std::make_optional(compile(graph, store, {}, {.replay = false, .trace = true}));
+  run->template bind_input<float>("x", std::vector<float>(4));
+  Gate gate;
+  Gate* const argument = &gate;
+  Use<typename TestType::Handle> const x[] = {{store.at("x").tiles[0], Access::update}};
+  (void)runtime.submit({&wait_codelet, x, std::as_bytes(std::span(&argument, 1)), {}, {}, {}});
+  auto const z = store.at("z").tiles[0];
+  (void)runtime.lock(z, Access::write);
+  CHECK(contains(message_of<LifetimeError>([&] { run->execute(); }), "locked"));
+  std::atomic<bool> completed = false;
+  std::thread opener([&] {
+    while (!gate.open) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    completed = true;
+    gate.token.complete();
+  });
+  run.reset();
+  CHECK(completed);
+  opener.join();
+  runtime.unlock(z);
+  runtime.wait_all();
 }
 
 TEST_CASE("a run that was moved from says so", "[graph][compiled]") {
