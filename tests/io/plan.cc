@@ -103,6 +103,20 @@ TEST_CASE("inputs that are adopted or double-buffered come back", "[io][plan]") 
                  "storage 'arena' of 'labels' is neither adopted nor double_buffered"));
 }
 
+TEST_CASE("an adopted or double-buffered input that no op reads is none of the plan's",
+          "[io][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {4}}, "x")).mark_output();
+  for (char const* const name : {"adopted", "doubled", "kept"})
+    (void)graph.input({.shape = {4}}, name);
+  Tiling const whole({AxisTiling::whole(4)});
+  Plan const plan(graph, {.keep = {{"kept", whole, Storage::adopted}},
+                          .adopted = {"adopted"},
+                          .double_buffered = {"doubled"}});
+  CHECK(diff(plan, Plan(graph)) == "");
+  CHECK(plan_of(plan_text(plan, graph), "p", graph) == plan);
+}
+
 TEST_CASE("random graphs with views and ops in place come back", "[io][plan][single-threaded]") {
   std::size_t padded = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
