@@ -146,6 +146,11 @@ TEST_CASE("a policy that names nothing, or contradicts itself, is refused", "[gr
         "plan 'layer': execution rule 1 (tensor '', op 'gelu', phase '', tile -1) names none of "
         "its tasks");
   CHECK(contains(message({.nodes = {0}}), "own tiles under owner_computes and affinity"));
+  PlanOptions nobody = options({.placement = Placement::owner_computes});
+  nobody.machine.workers = 0;
+  CHECK(message_of<PlanError>([&] { Plan(layer.graph, nobody); }) ==
+        "plan 'layer': the execution policy deals tiles out to the 0 workers of "
+        "PlanOptions::machine; at least 1 is needed");
 }
 
 TEST_CASE("a saved plan keeps its hints", "[graph][execution]") {
