@@ -99,12 +99,15 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
   };
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     if (order.earlier[t] == 0) push(coming, {0, plan.tasks()[t].priority, t}, later);
-  DynamicArray<double> free(static_cast<std::size_t>(std::max(1, machine.workers)), 0.0);
+  std::size_t const workers = machine.workers < 1 ? 1 : static_cast<std::size_t>(machine.workers);
+  DynamicArray<double> free(std::min(workers, plan.tasks().size() + 1), 0.0);  // more have no task
+  auto const ends_later = [](double a, double b) { return a > b; };  // the first ends earliest
   DynamicArray<double> available(plan.tasks().size());
   Simulation result;
   double now = 0;  // a worker that has nothing to do is free from here on
   while (!coming.empty() || !ready.empty()) {
-    double& worker = *std::min_element(free.begin(), free.end());
+    std::pop_heap(free.begin(), free.end(), ends_later);
+    double& worker = free.back();
     now = std::max(now, worker);
     if (ready.empty()) now = std::max(now, coming.front().since);
     worker = now;
@@ -120,6 +123,7 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
       if (--order.earlier[follower] == 0)
         push(coming, {available[follower], plan.tasks()[follower].priority, follower}, later);
     }
+    std::push_heap(free.begin(), free.end(), ends_later);
   }
   return result;
 }

@@ -68,6 +68,7 @@ TEST_CASE("independent chains run side by side, and a chain does not", "[graph][
   CHECK(simulate(chains(4), with(2)).elapsed == 4);
   CHECK(simulate(chains(4), with(3)).elapsed == 3);
   CHECK(simulate(chains(4), with(100)).elapsed == 2);
+  CHECK(simulate(chains(4), with(INT32_MAX)).elapsed == 2);  // those without tasks cost nothing
   CHECK(simulate(chains(1), with(2)).elapsed == 2);
 }
 
