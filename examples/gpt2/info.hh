@@ -14,6 +14,7 @@
 #include "nntile/graph/parts.hh"
 #include "nntile/graph/simulate_job.hh"
 #include "nntile/io/part.hh"
+#include "nntile/runtime/support/options.hh"
 #include "places.hh"
 #include "ranks.hh"
 #include "report.hh"
@@ -190,9 +191,12 @@ inline void show_model(InfoSettings const& settings) {
   set_places(options, settings.model.machine, config.layers);
   pad_logits(options, of, settings.model.machine);
   options.machine.cache = core_cache();
-  options.machine.workers = settings.model.machine.workers.value_or(
-      static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
+  options.machine.workers =
+      nntile::support::check_options({.workers = settings.model.machine.workers}, "--workers")
+          .workers;
+  (void)isa_of(settings.model.machine.isa);  // as it is written
   if (!settings.part.empty()) return show_part(settings, of.graph, options);
+  nntile::PlanOptions const shared = shared_out(options, settings.model, settings.ranks);
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
   std::printf(
@@ -214,7 +218,6 @@ inline void show_model(InfoSettings const& settings) {
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
   if (settings.ranks > 1) {
-    auto const shared = shared_out(options, settings.model, settings.ranks);
     show_ranks(of.graph, shared);
     if (!settings.save_parts.empty())
       save_parts(settings.save_parts, of.graph, shared, settings.ranks);

@@ -126,9 +126,10 @@ inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, 
             "each: --mesh ", chosen[0]->axis, "=2,", preset->axis, "=2 for 4 ranks"));
     result.mesh = {{chosen[0]->axis, ranks}};
   }
-  int product = 1;
+  constexpr std::int64_t most = INT64_MAX;
+  std::int64_t product = 1;
   for (nntile::MeshAxis const& axis : result.mesh) {
-    product *= axis.size;
+    product = axis.size > most / product ? most : product * axis.size;
     bool known = false;
     for (ParallelPreset const* const preset : chosen) known = known || axis.name == preset->axis;
     if (!known)

@@ -136,6 +136,11 @@ def newcomers(runs, cases, out):
                   '--draw-begin', 100, '--draw-end', 10)
     cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
     cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
+    for words, pieces in ((['--workers', 0], ['--workers: 0 workers', '1 to 1024']),
+                          (['--workers', 2 * 10**9], ['--workers: 2000000000 workers', '1 to 1024']),
+                          (['--isa', 'v9'], ["--isa: 'v9'", 'best']), (['--parallel', 'fdsp'], ["no preset 'fdsp'", 'fsdp']),
+                          (['--mesh', 'data=641,tensor=6700417'], ['a mesh of 4294967297 ranks', 'there are 1'])):
+        cases.refused(f'a plan for {" ".join(map(str, words))}', pieces, 'info', *words)
     for command in (['info'], ['generate', '--run', out, '--tokens', 2]):
         cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
