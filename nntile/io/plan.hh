@@ -197,8 +197,10 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
     std::span<Use<BufferId> const> const uses = plan.uses(task);
     if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
       text += concat(t == 0 ? "\n" : ",\n", "{\"copy\":[", walked.listed(uses[0].handle), ",",
-                     walked.listed(uses[1].handle), "],\"node\":", task.node,
-                     ",\"location\":", to_text(detail::json_of(task.location), -1), "}");
+                     walked.listed(uses[1].handle), "],\"node\":", task.node);
+      if (task.priority != 0) text += concat(",\"priority\":", task.priority);
+      if (task.hints != 0) text += concat(",\"hints\":", task.hints);
+      text += concat(",\"location\":", to_text(detail::json_of(task.location), -1), "}");
       continue;
     }
     KernelKind const kind = plan.kernels()[task.kernel].kind;

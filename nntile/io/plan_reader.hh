@@ -333,6 +333,8 @@ class PlanReader {
     task.tensor = to.tensor;
     task.tile = to.tile;
     task.location = location(given);
+    if (given.find("priority")) task.priority = get<std::int32_t>(given, "priority");
+    if (given.find("hints")) task.hints = get<std::uint16_t>(given, "hints");
     task.cost.bytes = bytes;
     task.args = static_cast<std::uint32_t>(plan.args.size());
     task.args_bytes = sizeof bytes;

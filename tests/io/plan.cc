@@ -5,6 +5,7 @@
 
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/parts.hh"
+#include "nntile/graph/places.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops/all.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -333,6 +334,18 @@ TEST_CASE("a plan for several places comes back, copies and evictions included",
         CHECK(back.data().buffers == plan.data().buffers);
         CHECK(plan_text(back, of.graph) == text);
       }
+}
+
+TEST_CASE("copies between places come back with the hints of a policy", "[io][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(gelutanh(graph.input({.shape = {4}}, "x")).named("y")).mark_output();
+  Plan const plan(graph, {.policy = {.placement = Placement::owner_computes,
+                                     .workers = {1},
+                                     .priority = 3,
+                                     .offload = true},
+                          .place = {{.tensors = "y", .place = device(0)}}});
+  REQUIRE(place_traffic(plan).size() == 2);
+  CHECK(plan_of(plan_text(plan, graph), "p", graph) == plan);
 }
 
 TEST_CASE("what a file says of copies is checked", "[io][plan]") {
