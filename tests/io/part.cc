@@ -154,6 +154,20 @@ TEST_CASE("the part of one of many ranks, of a thin job, comes back",
   check_comes_back(graph, options);
 }
 
+TEST_CASE("parts whose parameters leave a device come back where the first op is pruned",
+          "[io][part]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4, 4}, .axes = "in batch"}, "x");
+  gelutanh(x);
+  Node const w = graph.parameter({.shape = {4, 4}, .axes = "out in"}, "w");
+  gemm(w, x).named("z").mark_output();
+  PlanOptions options{.tile = 2,
+                      .mesh = {{"data", 2}},
+                      .rules = fsdp(),
+                      .place = {{.tensors = "w", .place = device(0)}}};
+  check_comes_back(graph, options);
+}
+
 TEST_CASE("parts of random jobs come back", "[io][part][single-threaded]") {
   int tried = 0;
   for (std::uint64_t seed = 1; tried < (sanitized ? 8 : 25); ++seed) {

@@ -50,7 +50,7 @@ class RankWalk {
         rows_(plan.buffers.size()),
         valid_(words_),
         sources_(plan.buffers.size()),
-        written_by_(plan.buffers.size()),
+        written_by_(plan.buffers.size(), first_node(plan)),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
         dropped_(read_by_.size()),
         everywhere_(words_, ~std::uint64_t{0}) {
@@ -94,6 +94,10 @@ class RankWalk {
   }
 
  private:
+  static std::uint32_t first_node(PlanData const& plan) {
+    auto const first = std::min_element(plan.nodes.begin(), plan.nodes.end());
+    return first == plan.nodes.end() ? 0 : static_cast<std::uint32_t>(*first);
+  }
   bool valid(std::uint32_t b, int rank) const {
     auto const at = static_cast<std::size_t>(rank);
     return (valid_[rows_[b] + at / 64] >> at % 64 & 1u) != 0;
@@ -429,7 +433,7 @@ class RankWalk {
   std::vector<std::size_t> rows_;          // of a buffer in `valid_`; 0, which is none's: empty
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
   std::vector<RankBox> sources_;           // ... that made or store it
-  std::vector<std::uint32_t> written_by_;  // node of the present value
+  std::vector<std::uint32_t> written_by_;  // node of the present value; the first before any
   std::vector<std::uint32_t> read_by_;     // node that last read a buffer; empty: all are kept
   std::vector<bool> dropped_;              // buffers whose value is sent again
   std::vector<std::uint64_t> everywhere_;  // all ranks
