@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LogicalGraph: what to compute. No tiles, no memory, no runtime.
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstring>
@@ -109,6 +110,8 @@ class LogicalGraph {
                                   "' is listed twice in Numerics::groups, with ",
                                   numerics_.groups[other].groups, " and ", each.groups));
     }
+    std::sort(numerics_.groups.begin(), numerics_.groups.end(),  // as files list them
+              [](AxisGroups const& a, AxisGroups const& b) { return a.axis < b.axis; });
   }
   LogicalGraph(LogicalGraph const&) = delete;
   /// Says why instead of copying or moving.

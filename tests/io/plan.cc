@@ -136,6 +136,16 @@ TEST_CASE("random graphs with views and ops in place come back", "[io][plan][sin
   CHECK(padded >= 7);
 }
 
+TEST_CASE("canonical groups come back, in whatever order they were listed", "[io][plan]") {
+  LogicalGraph graph("g", {.groups = {{"seq", 2}, {"batch", 3}}});
+  Node const x = graph.input({.shape = {2, 4, 6}, .axes = "embed seq batch"}, "x");
+  sum_slice({.axis = 1}, sum_slice({.axis = 1}, x)).mark_output();
+  auto const back = graph_of(graph_text(graph), "g", known_ops(AllOps{}));
+  CHECK((*back == graph));
+  Plan const plan(graph, {.tile = 2});
+  CHECK(plan_of(plan_text(plan, graph), "p", *back) == plan);
+}
+
 TEST_CASE("open dimensions come back as names, and a plan with their numbers", "[io][plan]") {
   LogicalGraph open("open");
   Node const w = open.parameter({.shape = {128, 64}, .axes = "out in"}, "w");
