@@ -168,6 +168,16 @@ TEST_CASE("parts whose parameters leave a device come back where the first op is
   check_comes_back(graph, options);
 }
 
+TEST_CASE("a part of a job of one rank is not saved", "[io][part]") {
+  TinyGptGraph const of;
+  PlanOptions const options{.tile = 64, .mesh = {{"data", 1}}, .rules = ddp()};
+  CHECK(message_of<PlanError>([&] {
+          (void)part_text(PlannedPart(of.graph, options, 0), of.graph);
+        }) == "plan '" + of.graph.name() +
+                  "': a job of one rank has no parts to be saved; save a "
+                  "plan without a mesh");
+}
+
 TEST_CASE("parts of random jobs come back", "[io][part][single-threaded]") {
   int tried = 0;
   for (std::uint64_t seed = 1; tried < (sanitized ? 8 : 25); ++seed) {
