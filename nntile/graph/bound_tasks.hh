@@ -118,6 +118,10 @@ class BoundTasks {
         device.lend(at.device, bytes);
       }
   }
+  void count_workspaces(std::span<MemoryReport> memory) const {
+    for (MemoryReport& report : memory)
+      report.workspace = static_cast<Index>(workspace(report.location.place));
+  }
   /// Bytes that kernels of the plan are lent at a place: on a device, the most that one needs.
   std::size_t workspace(Place place) const {
     std::size_t most = 0;

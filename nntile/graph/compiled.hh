@@ -117,8 +117,7 @@ template <Runtime R> class CompiledGraph {
     GraphStats stats{
         plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
     if constexpr (requires(R& runtime) { runtime.device().lend(0, std::size_t{}); })
-      for (MemoryReport& report : stats.memory)
-        report.workspace = static_cast<Index>(tasks_.workspace(report.location.place));
+      tasks_.count_workspaces(stats.memory);
     for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
     return stats;
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// What an op may say besides its operands, attributes and kernels.
+// Optional facts of an op, beside its operands, attributes and kernels.
 
 #include <cstddef>
 #include <cstdint>
