@@ -294,7 +294,8 @@ TEMPLATE_LIST_TEST_CASE("a body may have opened thousands of scopes inside anoth
           submit(nested, put_codelet, {writing(out), writing(outer)}, 3);
           for (int count = 0; count < 5'000; ++count) {
             nested.open_scope(Lifetime::scratch);
-            nested.retire(nested.allocate(count % 2 * sizeof(long), host, Lifetime::scratch));
+            nested.retire(
+                nested.allocate(count % 2 == 0 ? 0 : sizeof(long), host, Lifetime::scratch));
             Handle const kept = nested.allocate(sizeof(long));  // may have the record
             nested.close_scope(Lifetime::scratch);
             nested.retire(kept);
