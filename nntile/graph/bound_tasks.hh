@@ -110,26 +110,21 @@ class BoundTasks {
     }
   }
 
-  /// Has each device lend what the tasks there need. Throws what `lend` does; `at` says where.
-  template <class D> void lend_workspaces(D& device, Place& at) const {
-    for (MemoryReport const& report : plan_->memories())
-      if (std::size_t const bytes = workspace(report.location.place); bytes != 0) {
-        at = report.location.place;
-        device.lend(at.device, bytes);
-      }
+  /// Has each device of a runtime that lends workspaces lend what the tasks there need. Throws what
+  /// `lend` does; `at` says where.
+  template <class R> void lend_workspaces(R& runtime, Place& at) const {
+    if constexpr (lends<R>)
+      for (MemoryReport const& report : plan_->memories())
+        if (std::size_t const bytes = workspace(report.location.place); bytes != 0) {
+          at = report.location.place;
+          runtime.device().lend(at.device, bytes);
+        }
   }
-  void count_workspaces(std::span<MemoryReport> memory) const {
-    for (MemoryReport& report : memory)
-      report.workspace = static_cast<Index>(workspace(report.location.place));
-  }
-  /// Bytes that kernels of the plan are lent at a place: on a device, the most that one needs.
-  std::size_t workspace(Place place) const {
-    std::size_t most = 0;
-    if (is_on_device(place))
-      for (PlannedTask const& task : plan_->tasks())
-        if (task.location.place == place)
-          most = std::max<std::size_t>(most, codelets_[task.kernel]->device_workspace);
-    return most;
+  /// Notes what they lend.
+  template <class R> void count_workspaces(std::span<MemoryReport> memory) const {
+    if constexpr (lends<R>)
+      for (MemoryReport& report : memory)
+        report.workspace = static_cast<Index>(workspace(report.location.place));
   }
 
   /// Takes numbers for the messages of the plan's ranks, which do so together, once. `counts` has
@@ -159,6 +154,19 @@ class BoundTasks {
   std::span<TaskTime const> times() const { return times_; }
 
  private:
+  /// Whether it has a LendingDevice.
+  template <class R>
+  static constexpr bool lends = requires(R& runtime) { runtime.device().lend(0, std::size_t{}); };
+
+  /// The most bytes that a kernel of the plan is to be lent at a place.
+  std::size_t workspace(Place place) const {
+    std::size_t most = 0;
+    if (is_on_device(place))
+      for (PlannedTask const& task : plan_->tasks())
+        if (task.location.place == place)
+          most = std::max<std::size_t>(most, codelets_[task.kernel]->device_workspace);
+    return most;
+  }
   void check_hints(Workers const& workers) const {
     for (PlannedTask const& task : plan_->tasks())
       if (std::string const text = absent(plan_->hints(task), workers); !text.empty())

@@ -64,8 +64,7 @@ template <Runtime R> class CompiledGraph {
       Place allocating;
       try {
         bind_buffers(allocating);
-        if constexpr (requires(R& runtime) { runtime.device().lend(0, std::size_t{}); })
-          tasks_.lend_workspaces(runtime_->device(), allocating);
+        tasks_.lend_workspaces(*runtime_, allocating);
       } catch (ValueError const& error) {
         detail::fail_places(*plan_, error);
       } catch (OutOfMemory const& error) {
@@ -116,8 +115,7 @@ template <Runtime R> class CompiledGraph {
     (void)checked("stats");
     GraphStats stats{
         plan_->tasks().size(), runs_, 0, {plan_->memories().begin(), plan_->memories().end()}};
-    if constexpr (requires(R& runtime) { runtime.device().lend(0, std::size_t{}); })
-      tasks_.count_workspaces(stats.memory);
+    tasks_.template count_workspaces<R>(stats.memory);
     for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
     return stats;
   }
