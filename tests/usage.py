@@ -9,20 +9,24 @@ import subprocess
 import sys
 
 
-def check(text, least, most=None, options=()):
+def check(text, least, most=None, options=(), valued=()):
     """Ends the script with its text: where it was asked for, or with status 2 where its call has fewer or more words than
-    it takes, or an option that it lacks. `options` of None: words of all kinds are for another program."""
+    it takes, or an option that it lacks; gives its words, without options. Behind an option of `valued` stands a value.
+    `options` of None: words of all kinds are for another program."""
     words = sys.argv[1:]
     if words in (["--help"], ["-h"]):
         print(text.strip())
         sys.exit()
-    unknown = [word for word in words if options is not None and word.startswith("--") and word not in options]
-    count = sum(options is None or not word.startswith("--") for word in words)
-    if unknown:
-        end(text, f"there is no option {unknown[0]}")
-    if count < least or (most is not None and count > most):
-        end(text, f"{count} arguments, and it takes {least if most == least else f'{least} or more' if most is None else f'{least} to {most}'}")
-    return [word for word in words if options is None or not word.startswith("--")]
+    if options is not None:
+        given = [word for word in words if word.startswith("--")]
+        unknown = [word for word in given if word not in (*options, *valued)]
+        if unknown:
+            end(text, f"there is no option {unknown[0]}")
+        words = [word for before, word in zip(["", *words], words) if word not in given and before not in valued]
+    if len(words) < least or (most is not None and len(words) > most):
+        takes = least if most == least else f"{least} or more" if most is None else f"{least} to {most}"
+        end(text, f"{len(words)} arguments, and it takes {takes}")
+    return words
 
 
 def number(text, option, default):

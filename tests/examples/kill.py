@@ -107,7 +107,7 @@ def content(checkpoint):
 
 
 def main():
-    runs, *_ = Runs.of_call(__doc__, 1, 2, ['--kills'])
+    runs, = Runs.of_call(__doc__, valued=['--kills'])
     kills = usage.number(__doc__, '--kills', 20)
     steps = kills  # a kill saves less than a step on average, so that the last one finds a run to kill
     (runs.folder / 'short.txt').write_bytes(runs.data.read_bytes()[:TEXT_BYTES])

@@ -178,7 +178,7 @@ def check_stalled(runs, launcher, signals, seconds):
 
 
 def main():
-    runs, plain, *_ = Runs.of_call(__doc__, 2, 3, ['--kills'])
+    runs, plain = Runs.of_call(__doc__, 2, 2, valued=['--kills'])
     runs.need_mpi(plain)
     kills = usage.number(__doc__, '--kills', 10)
     interrupts = 20 if kills >= 100 else 4

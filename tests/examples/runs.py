@@ -93,9 +93,9 @@ class Runs:
     """The executable, a folder of its own for runs, and the fixed text in it."""
 
     @staticmethod
-    def of_call(text, least=1, most=1, options=()):
+    def of_call(text, least=1, most=1, options=(), valued=()):
         """For the trainer that a script's call names first, and the other words of the call."""
-        words = usage.check(text, least, most, options)
+        words = usage.check(text, least, most, options, valued)
         if not os.access(words[0], os.X_OK):
             usage.end(text, f'{words[0]}: no program is there; ninja -C build builds it')
         return Runs(words[0]), *words[1:]

@@ -37,7 +37,7 @@ def run(program, corpus, runs, seed, folder, longest):
 
 def main():
     words = sys.argv[1:]
-    usage.check(__doc__, 1, options=['--missing', '--runs'])
+    usage.check(__doc__, 1, options=['--missing'], valued=['--runs'])
     if words[0] == '--missing':
         print(f'skipped: {words[1]}')
         sys.exit(77)
