@@ -17,9 +17,11 @@ namespace nntile {
 
 /// The times of a run with those of its device tasks and copies, each stream as a thread of its
 /// own. `log` has the jobs of that run: clear it before. A job that no task of the plan is, such as
-/// a copy for the caller, is left out. Cost: n log n in tasks and jobs.
+/// a copy for the caller, is left out. Throws ValueError for times of another plan. Cost: n log n
+/// in tasks and jobs.
 inline std::vector<TaskTime> with_device_times(Plan const& plan, std::span<TaskTime const> times,
                                                DeviceLog const& log) {
+  detail::check_times("times of devices", plan, times);
   // Of one result at one place jobs run in the plan's order: they share its buffer.
   using Key = std::tuple<std::string, std::int64_t, std::string, std::string>;
   std::multimap<Key, TaskTime> jobs;

@@ -20,9 +20,10 @@ namespace nntile {
 class KernelTimes {
  public:
   /// Adds a run: the times of the plan's tasks, in their order. A task that never ran has none.
-  /// Cost: n log n in the number of tasks.
+  /// Throws ValueError for times of another plan. Cost: n log n in the number of tasks.
   void add(Plan const& plan, std::span<TaskTime const> times) {
-    for (std::size_t t = 0; t < std::min(times.size(), plan.tasks().size()); ++t) {
+    detail::check_times("times of kernels", plan, times);
+    for (std::size_t t = 0; t < times.size(); ++t) {
       if (times[t].end == 0) continue;
       PlannedTask const& task = plan.tasks()[t];
       rows_.push_back({plan.kernels()[task.kernel].name, task.cost, 1,

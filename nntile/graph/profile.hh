@@ -22,7 +22,9 @@ class Profile {
   };
 
   /// Adds a run: the times of the plan's tasks, in their order. A task that never ran has none.
+  /// Throws ValueError for times of another plan.
   void add(Plan const& plan, std::span<TaskTime const> times) {
+    detail::check_times("profile", plan, times);
     std::int64_t begin = 0, end = 0;
     for (std::size_t t = 0; t < times.size(); ++t) {
       if (times[t].end == 0) continue;

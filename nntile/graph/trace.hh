@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
+#include "nntile/graph/plan.hh"
 
 namespace nntile {
 
@@ -20,6 +22,14 @@ struct TaskTime {
 };
 
 namespace detail {
+
+/// Throws ValueError, naming `call`, where times are of another plan; a graph that is not traced
+/// has none.
+inline void check_times(char const* call, Plan const& plan, std::span<TaskTime const> times) {
+  if (!times.empty() && times.size() != plan.tasks().size())
+    throw ValueError(concat(call, ": ", times.size(), " times, and plan '", plan.name(), "' has ",
+                            plan.tasks().size(), " tasks; give it the times of a run of its own"));
+}
 
 /// Argument bytes of a traced task: the codelet, its own arguments, and where its time is stored.
 struct TracedTask {

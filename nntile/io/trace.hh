@@ -79,8 +79,10 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
 /// The trace of one run: a row per thread or stream, an event per task, named by op and result,
 /// with its flops and bytes, of a copy the bytes that it moves, and between which places; and the
 /// memory that tiles take at each place. with_device_times() has the times of streams. Times begin
-/// at 0, in microseconds. Source: Trace Event Format, 2016.
+/// at 0, in microseconds. Throws ValueError for times of another plan. Source: Trace Event Format,
+/// 2016.
 inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times) {
+  nntile::detail::check_times("trace", plan, times);
   std::int64_t origin = 0;
   std::map<std::uint64_t, std::int64_t> threads;
   Json events = Json::array();
@@ -126,7 +128,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
   return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);
 }
 
-/// Writes it. Throws Error with path, step and reason.
+/// Writes it. Throws what trace_text does, Error with path, step and reason.
 inline void write_trace(std::string const& path, Plan const& plan,
                         std::span<TaskTime const> times) {
   write_file(path, trace_text(plan, times));

@@ -11,12 +11,14 @@
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/device_times.hh"
+#include "nntile/graph/kernel_times.hh"
 #include "nntile/graph/places.hh"
 #include "nntile/graph/profile.hh"
 #include "nntile/io/json.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/disk_runtimes.hh"
+#include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
@@ -74,6 +76,23 @@ TEST_CASE("a trace names the streams and the memory of places", "[io][trace]") {
 TEST_CASE("a trace that cannot be written is an error that names the file", "[io][trace]") {
   Traced const run;
   CHECK_THROWS_AS(io::write_trace("/nowhere/trace.json", *run.plan, run.times), Error);
+}
+
+TEST_CASE("times of another plan are refused", "[io][trace]") {
+  Traced run;
+  auto const refusal = [](auto call) { return message_of<ValueError>(call); };
+  auto const text = [](auto const& run) { return io::trace_text(*run.plan, run.times); };
+  std::string const why = concat(run.plan->tasks().size() + 1, " times, and plan '",
+                                 run.plan->name(), "' has ", run.plan->tasks().size(), " tasks");
+  run.times.push_back({1, 2, 3});
+  CHECK(contains(refusal([&] { (void)text(run); }), "trace: " + why));
+  CHECK(contains(refusal([&] { Profile().add(*run.plan, run.times); }), "profile: " + why));
+  CHECK(contains(refusal([&] { KernelTimes().add(*run.plan, run.times); }), why));
+  CHECK(contains(refusal([&] { (void)with_device_times(*run.plan, run.times, {}); }), why));
+  run.times.clear();  // not traced
+  Profile profile;
+  profile.add(*run.plan, run.times);
+  CHECK(profile.rows().empty());
 }
 
 TEST_CASE("a profile adds up runs by op", "[io][trace]") {
