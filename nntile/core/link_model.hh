@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a message between two ranks, by a few numbers.
 
+#include <cmath>
+#include <string>
+
+#include "nntile/core/error.hh"
+
 namespace nntile {
 
 /// Costs of one link, in seconds and bytes. A worker spends `overhead` and `overhead_per_byte` at
@@ -15,5 +20,16 @@ struct LinkModel {
   double overhead = 0.5e-6;      // seconds of a worker, for a message at each end
   double overhead_per_byte = 0;  // seconds of a worker, for a byte at each end
 };
+
+/// Says what no link has, as of a machine.
+inline std::string fault_of(LinkModel const& link) {
+  auto const is_time = [](double seconds) { return std::isfinite(seconds) && seconds >= 0; };
+  if (!is_time(link.latency)) return concat("a latency of ", link.latency, " s; at least 0");
+  if (!(link.bandwidth > 0)) return concat("a bandwidth of ", link.bandwidth, " bytes/s; above 0");
+  if (!is_time(link.overhead) || !is_time(link.overhead_per_byte))
+    return concat("overheads of ", link.overhead, " s and ", link.overhead_per_byte,
+                  " s a byte; at least 0");
+  return {};
+}
 
 }  // namespace nntile

@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a task on a machine that is described by a few numbers.
 
+#include <cmath>
+#include <cstdint>
+#include <string>
+
 #include "nntile/core/cost.hh"
+#include "nntile/core/error.hh"
 
 namespace nntile {
 
@@ -15,6 +20,16 @@ struct MachineModel {
   double bandwidth = 20e9;                     // bytes/s of a core, out of cache
   double task_overhead = 0.5e-6;               // seconds
 };
+
+/// Says what no machine has, in one line; nothing of a machine that can be.
+inline std::string fault_of(MachineModel const& machine) {
+  if (!(machine.peak > 0)) return concat("a peak of ", machine.peak, " flop/s; above 0");
+  if (!(machine.bandwidth > 0))
+    return concat("a bandwidth of memory of ", machine.bandwidth, " bytes/s; above 0");
+  if (!(std::isfinite(machine.task_overhead) && machine.task_overhead >= 0))
+    return concat("an overhead of a task of ", machine.task_overhead, " s; at least 0");
+  return {};
+}
 
 /// Seconds of a task's body. Products run at the peak, plus the time to pack operands and to read
 /// and write the result, which falls as 1 / tile; anything else at the bandwidth.

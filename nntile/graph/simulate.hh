@@ -68,10 +68,22 @@ inline DynamicArray<double> slack_of(Plan const& plan, TaskOrder const& order,
   return left;
 }
 
+namespace detail {
+
+/// Throws ValueError where a plan is simulated on what has a fault.
+inline void check_model(Plan const& plan, char const* of, std::string const& fault) {
+  if (!fault.empty())
+    throw ValueError(concat("simulate: plan '", plan.name(), "': ", of, " of ", fault));
+}
+
+}  // namespace detail
+
 /// Runs the plan's tasks: a worker that is free takes the task of the highest priority among those
 /// that are ready, of these the one that has been ready longest. Transfers of a rank's part take no
-/// time: simulate_job.hh has all ranks. Cost: n log n in the number of tasks.
+/// time: simulate_job.hh has all ranks. Throws ValueError (a negative peak, no bandwidth ...).
+/// Cost: n log n in the number of tasks.
 inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOrder order) {
+  detail::check_model(plan, "a machine", fault_of(machine));
   struct Item {
     double since;
     std::int32_t priority;

@@ -316,22 +316,14 @@ class JobRun {
     auto const fail = [&](auto const&... text) {
       throw ValueError(concat("simulate: plan '", job_.name, "': ", text...));
     };
-    MachineModel const& rank = cluster_.rank;
-    if (rank.workers < 1) fail("ranks of ", rank.workers, " workers; at least 1");
-    if (!(rank.peak > 0)) fail("a peak of ", rank.peak, " flop/s; above 0");
-    if (!(rank.bandwidth > 0))
-      fail("a bandwidth of memory of ", rank.bandwidth, " bytes/s; above 0");
-    if (!(rank.task_overhead >= 0)) fail("an overhead of a task of ", rank.task_overhead, " s");
+    if (cluster_.rank.workers < 1) fail("ranks of ", cluster_.rank.workers, " workers; at least 1");
+    if (std::string const fault = fault_of(cluster_.rank); !fault.empty()) fail("ranks of ", fault);
     if (cluster_.ranks_per_node < 1)
       fail("nodes of ", cluster_.ranks_per_node, " ranks; at least 1");
-    for (LinkModel const* const link : {&cluster_.link, &cluster_.inside}) {
-      char const* const which = link == &cluster_.link ? "link" : "link inside a node";
-      if (!(link->latency >= 0)) fail("a ", which, " of latency ", link->latency, " s; at least 0");
-      if (!(link->bandwidth > 0)) fail("a ", which, " of ", link->bandwidth, " bytes/s; above 0");
-      if (!(link->overhead >= 0 && link->overhead_per_byte >= 0))
-        fail("a ", which, " with overheads of ", link->overhead, " s and ", link->overhead_per_byte,
-             " s a byte; at least 0");
-    }
+    if (std::string const fault = fault_of(cluster_.link); !fault.empty())
+      fail("a link of ", fault);
+    if (std::string const fault = fault_of(cluster_.inside); !fault.empty())
+      fail("a link inside a node of ", fault);
   }
   /// Within a rank tasks wait for earlier ones alone, so some message has not gone.
   [[noreturn]] void fail_deadlock() const {

@@ -58,8 +58,13 @@ struct PlacesSimulation {
 /// kernels, its copies in one for copies, and those of the disk in one of its own. What is free
 /// takes the task that has been ready longest, as a stream does that is given tasks when they are
 /// ready; copies in flight are few, and the next is the earliest in the plan that is ready.
-/// Transfers among ranks take no time. Cost: n log n in the number of tasks.
+/// Transfers among ranks take no time. Throws ValueError (a negative peak, no bandwidth ...).
+/// Cost: n log n in the number of tasks.
 inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
+  detail::check_model(plan, "a host", fault_of(model.host));
+  detail::check_model(plan, "devices", fault_of(model.device));
+  detail::check_model(plan, "a link", fault_of(model.link));
+  detail::check_model(plan, "a disk", fault_of(model.disk));
   TaskOrder order = order_of(plan, model.readers_wait);
   PlacesSimulation result;
   struct Ready {

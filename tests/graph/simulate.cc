@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/simulate.hh"
-#include "nntile/core/dynamic_array.hh"
 
+#include <limits>
+
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
@@ -151,4 +153,21 @@ TEST_CASE("a tile below 0 is refused", "[graph][simulate]") {
   LogicalGraph graph;
   gelutanh(graph.input({.shape = {8}}, "x")).mark_output();
   CHECK(contains(message_of<PlanError>([&] { Plan(graph, {.tile = -5}); }), "a tile of -5"));
+}
+
+TEST_CASE("a machine that cannot be is refused by plans and simulations", "[graph][simulate]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {8}}, "x")).mark_output();
+  Plan const plan(graph, {.tile = 0});
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  for (MachineModel const& machine :
+       {MachineModel{.peak = 0}, MachineModel{.peak = nan}, MachineModel{.bandwidth = -1},
+        MachineModel{.task_overhead = nan}}) {
+    CHECK(message_of<PlanError>([&] { Plan(graph, {.machine = machine}); }) ==
+          "plan 'g': PlanOptions::machine has " + fault_of(machine));
+    CHECK_THROWS_AS(Plan(graph, {.tile = 0, .machine = machine}), PlanError);
+    CHECK(message_of<ValueError>([&] { (void)simulate(plan, machine); }) ==
+          "simulate: plan 'g': a machine of " + fault_of(machine));
+  }
+  CHECK(fault_of(MachineModel{.peak = -2}) == "a peak of -2 flop/s; above 0");
 }

@@ -290,17 +290,20 @@ TEST_CASE("a machine that cannot be is refused by its numbers", "[graph][simulat
                    concat("ranks of ", workers, " workers; at least 1")));
   CHECK(contains(refusal([](ClusterModel& of) { of.ranks_per_node = 0; }), "nodes of 0 ranks"));
   for (double const wrong : {-1.0, nan}) {
-    CHECK(
-        contains(refusal([&](ClusterModel& of) { of.link.latency = wrong; }), "a link of latency"));
+    CHECK(contains(refusal([&](ClusterModel& of) { of.link.latency = wrong; }),
+                   concat("a link of a latency of ", wrong, " s; at least 0")));
     CHECK(contains(refusal([&](ClusterModel& of) { of.link.bandwidth = wrong; }), "bytes/s"));
     CHECK(contains(refusal([&](ClusterModel& of) { of.link.overhead = wrong; }), "overheads"));
     CHECK(contains(refusal([&](ClusterModel& of) { of.inside.overhead_per_byte = wrong; }),
-                   "a link inside a node with overheads"));
+                   "a link inside a node of overheads"));
     CHECK(contains(refusal([&](ClusterModel& of) { of.rank.peak = wrong; }), "flop/s"));
     CHECK(contains(refusal([&](ClusterModel& of) { of.rank.bandwidth = wrong; }), "of memory"));
     CHECK(contains(refusal([&](ClusterModel& of) { of.rank.task_overhead = wrong; }), "of a task"));
   }
   CHECK(contains(refusal([](ClusterModel& of) { of.link.bandwidth = 0; }), "0 bytes/s"));
+  double const never = std::numeric_limits<double>::infinity();
+  CHECK(contains(refusal([&](ClusterModel& of) { of.inside.latency = never; }), "latency of inf"));
+  CHECK(contains(refusal([&](ClusterModel& of) { of.rank.task_overhead = never; }), "of inf s"));
 }
 
 TEST_CASE("measured durations count by kernel and cost, else the model is scaled by them",

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/simulate_places.hh"
 
+#include <limits>
+
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
@@ -99,5 +102,24 @@ TEST_CASE("less memory on a device means more copies, which take their time", "[
     }
     CHECK(copying > before);
     before = copying;
+  }
+}
+
+TEST_CASE("a place or a link that cannot be is refused, not waited for", "[graph][simulate]") {
+  Plan const plan = Chains(1).plan({{.tensors = "x"}, {.place = device(0)}});
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  auto const refusal = [&](auto change) {
+    PlacesModel wrong = model;
+    change(wrong);
+    return message_of<ValueError>([&] { (void)simulate(plan, wrong); });
+  };
+  for (double const number : {0.0, -2.0, nan}) {
+    CHECK(refusal([&](PlacesModel& of) { of.link.bandwidth = number; }) ==
+          concat("simulate: plan '", plan.name(), "': a link of a bandwidth of ", number,
+                 " bytes/s; above 0"));
+    CHECK(contains(refusal([&](PlacesModel& of) { of.disk.bandwidth = number; }), "a disk of"));
+    CHECK(contains(refusal([&](PlacesModel& of) { of.host.peak = number; }), "a host of a peak"));
+    CHECK(contains(refusal([&](PlacesModel& of) { of.device.bandwidth = number; }),
+                   "devices of a bandwidth of memory"));
   }
 }

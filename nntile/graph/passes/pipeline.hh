@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
 
+#include <string>
 #include <utility>
 
 #include "nntile/graph/passes/by_tile.hh"
@@ -19,6 +20,8 @@ namespace nntile::passes {
 /// The passes up to tilings of the graph's tensors, for the tile of the options, which is not
 /// automatic. Throws PlanError.
 inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options) {
+  if (std::string const fault = fault_of(options.machine); !fault.empty())
+    throw PlanError(concat("plan '", graph.name(), "': PlanOptions::machine has ", fault));
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
