@@ -44,9 +44,10 @@ class EmulatedDevice {
  public:
   static constexpr bool exists = true;
 
-  /// Throws OutOfMemory (no address space), DeviceError (no thread).
+  /// Throws ValueError (no device, no stream, a machine or link that cannot be), OutOfMemory (no
+  /// address space), DeviceError (no thread).
   explicit EmulatedDevice(EmulatedOptions const& options = {})
-      : options_(options),
+      : options_(checked(options)),
         memory_(options.devices, options.capacity),
         clock_(options.machine, options.host, options.link, options.virtual_order),
         machine_(memory_, clock_, options.fault, options.log) {
@@ -101,6 +102,20 @@ class EmulatedDevice {
  protected:
   EmulatedStream& at(Stream stream) const noexcept {
     return *streams_[static_cast<std::size_t>(stream.device * options_.lanes + stream.lane)];
+  }
+
+  static EmulatedOptions const& checked(EmulatedOptions const& options) {
+    auto const refuse = [](auto const&... text) {
+      throw ValueError(concat("emulated devices: ", text...));
+    };
+    if (options.devices < 1) refuse(options.devices, " of them; there must be at least 1");
+    if (options.lanes < 1) refuse(options.lanes, " lanes; there must be at least 1");
+    if (std::string const fault = fault_of(options.machine); !fault.empty()) refuse(fault);
+    if (std::string const fault = fault_of(options.host); !fault.empty())
+      refuse("a host of ", fault);
+    if (std::string const fault = fault_of(options.link); !fault.empty())
+      refuse("a link of ", fault);
+    return options;
   }
 
   EmulatedOptions const options_;

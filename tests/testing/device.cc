@@ -72,6 +72,20 @@ TEMPLATE_LIST_TEST_CASE("a place that a runtime with devices lacks is refused", 
   (void)runtime.allocate(8, on(1));
 }
 
+TEST_CASE("emulated devices that cannot be are refused", "[testing][device]") {
+  auto const refusal = [](EmulatedOptions const& options) {
+    return message_of<ValueError>([&] { EmulatedDevice const device(options); });
+  };
+  CHECK(refusal({.devices = 0}) == "emulated devices: 0 of them; there must be at least 1");
+  CHECK(refusal({.devices = -1}) == "emulated devices: -1 of them; there must be at least 1");
+  CHECK(refusal({.lanes = 0}) == "emulated devices: 0 lanes; there must be at least 1");
+  CHECK(refusal({.machine = {.peak = 0}}) == "emulated devices: a peak of 0 flop/s; above 0");
+  CHECK(refusal({.host = {.peak = -1}}) ==
+        "emulated devices: a host of a peak of -1 flop/s; above 0");
+  CHECK(refusal({.link = {.bandwidth = 0}}) ==
+        "emulated devices: a link of a bandwidth of 0 bytes/s; above 0");
+}
+
 TEMPLATE_LIST_TEST_CASE("a device has a capacity", "[testing][device]", DeviceRuntimes) {
   TestType runtime(RuntimeOptions{}, EmulatedOptions{.devices = 2, .capacity = 4096});
   auto const all = runtime.allocate(4096, on(0));
