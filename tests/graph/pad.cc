@@ -3,6 +3,7 @@
 // and one clear error where an op or an option forbids it.
 #include "nntile/graph/passes/pad.hh"
 
+#include <limits>
 #include <optional>
 
 #include "nntile/graph/compile.hh"
@@ -138,6 +139,12 @@ TEST_CASE("padding that cannot be is refused with the reason", "[graph][pad]") {
   CHECK(contains(logits.error({{"y", 3}}), "at multiples of 3 bytes"));
   CHECK(contains(logits.error({{"y", 8192}}), "at multiples of 8192 bytes"));
   CHECK(contains(logits.error({{"", 5}}), "at multiples of 5 bytes"));
+  Tiling const whole(Shape{77, 6});
+  for (Index const unit : {std::numeric_limits<Index>::min(), std::numeric_limits<Index>::max()})
+    CHECK(contains(message_of<PlanError>([&] {
+                     Plan(logits.graph, {.tile = 0, .keep = {{"z", whole, Storage::stored, unit}}});
+                   }),
+                   unit < 0 ? "at multiples of 0 bytes" : "at multiples of 8194 bytes"));
   CHECK(logits.error({{"zz", 64}}) ==
         "pad: graph 'logits': no op needs a tensor 'zz'; did you mean 'z'?");
 

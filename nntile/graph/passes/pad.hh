@@ -29,7 +29,7 @@ class PadPass {
       for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t)
         if (plan_.tensors[t].name == kept.tensor && plan_.tensors[t].tiling == kept.tiling &&
             kept.column_unit != 1 && padable(t))
-          set(t, kept.column_unit * size(t));
+          set(t, std::clamp<Index>(kept.column_unit, 0, most_bytes + 1) * size(t));
     for (TilePadding const& padding : options_.pad) {
       if (padding.tensor.empty())
         pad_all(padding.bytes);
