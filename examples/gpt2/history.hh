@@ -3,6 +3,7 @@
 // The history of a run beside its tensors, as checkpoints keep it.
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,17 @@ struct History {
   std::vector<double> train;  // of steps 1, 2, ...
   std::vector<double> valid_step;
   std::vector<double> valid;
+
+  /// Notes a validation behind a step. One of the same step, of a run that was resumed there, gives
+  /// way to it: else runs that are resumed and train nothing would make this longer than any run.
+  void validated(std::int64_t step, double loss) {
+    auto const at = static_cast<double>(step);
+    if (valid_step.empty() || valid_step.back() != at) {
+      valid_step.push_back(at);
+      valid.emplace_back();
+    }
+    valid.back() = loss;
+  }
 };
 
 /// The `run` of a checkpoint.

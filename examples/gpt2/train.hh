@@ -391,8 +391,7 @@ template <nntile::Runtime R> class Trainer {
     train_begin_ += seconds_now() - begin;  // not training time
     double const loss = sum / static_cast<double>(batches);
     if (!require_finite("the validation loss behind", step_, loss)) return false;
-    history_.valid.push_back(loss);
-    history_.valid_step.push_back(static_cast<double>(step_));
+    history_.validated(step_, loss);
     if (!world_.speaks()) return true;
     if (isatty(STDOUT_FILENO)) std::printf("\r\033[K");
     std::printf("step %6lld  validation loss %.4f nats per byte\n", static_cast<long long>(step_),

@@ -111,6 +111,17 @@ def freed_disk(runs):
     print(f'ok  a disk that is freed: {len(lines)} warnings: {first.strip()}', flush=True)
 
 
+def resumed_in_vain(runs):
+    """A run that is resumed at its last step, more often than it has steps: each time it can be resumed again."""
+    out = pathlib.Path(runs.new_folder())
+    expected = runs.train(*TINY, '--steps', 1, out=out)
+    for times in range(1, 7):
+        found = runs.train(*TINY, '--steps', 1, '--resume', out=out)
+        if found != expected:
+            sys.exit(f'BAD resumed {times} times: hash {found} where {expected} was expected')
+    print(f'ok  resumed {times} times at the last step', flush=True)
+
+
 def replaced_folder(runs):
     """A run's folder that is removed and made anew by a second run: the first writes nothing into it."""
     out = pathlib.Path(runs.new_folder())
@@ -174,6 +185,7 @@ def main():
     file_sizes(trainer)
     permissions(trainer)
     freed_disk(runs)
+    resumed_in_vain(runs)
     replaced_folder(runs)
     memory(trainer)
     damage(runs)
