@@ -44,7 +44,7 @@ template <nntile::Runtime R> class Trainer {
         seq_(settings.seq.value_or(preset_of(settings.preset).seq)),
         corpus_(open_corpus(settings.data, seq_)),
         sharing_(share()),
-        steps_(settings.steps),
+        steps_(settings.minutes > 0 ? INT64_MAX : settings.steps),
         directory_(open_directory(settings)),
         resumed_(open_checkpoint()),
         micro_batches_(settings_.accumulate.value_or(1)),
@@ -83,9 +83,9 @@ template <nntile::Runtime R> class Trainer {
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
+      calibrate();
       if (step_ == first_step_ + 1 && step_ < steps_)  // it includes what later ones reuse
         std::tie(timed_step_, train_begin_) = std::pair(step_, seconds_now());
-      calibrate();
       show_progress(false);
       if (settings_.eval_every > 0 && step_ % settings_.eval_every == 0 && step_ < steps_ &&
           !validate())
@@ -185,7 +185,7 @@ template <nntile::Runtime R> class Trainer {
                                               run.accumulate, ", and its bits belong to that"));
     settings_.accumulate = run.accumulate;
     history_ = std::move(run.history);
-    if (settings_.minutes > 0) steps_ = run.steps;
+    if (settings_.minutes > 0 && state.step >= calibration_steps) steps_ = run.steps;
     return checkpoint;
   }
 

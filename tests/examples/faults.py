@@ -122,6 +122,19 @@ def resumed_in_vain(runs):
     print(f'ok  resumed {times} times at the last step', flush=True)
 
 
+def timed(runs):
+    """Runs of --minutes: those of --steps end no sooner, and one that is resumed is timed, too."""
+    for words in (['--steps', 5], ['--resume']):
+        out = pathlib.Path(runs.new_folder())
+        if '--resume' in words:
+            runs.train(*TINY, '--steps', 19, out=out)
+        runs.train(*TINY, *words, '--minutes', 0.05, out=out)
+        newest = max(out.glob('step-*')).name
+        if newest <= 'step-0000000040':  # as many as there are at least
+            sys.exit(f'BAD {words} for 0.05 minutes: {newest}')
+    print('ok  runs that are timed', flush=True)
+
+
 def replaced_folder(runs):
     """A run's folder that is removed and made anew by a second run: the first writes nothing into it."""
     out = pathlib.Path(runs.new_folder())
@@ -186,6 +199,7 @@ def main():
     permissions(trainer)
     freed_disk(runs)
     resumed_in_vain(runs)
+    timed(runs)
     replaced_folder(runs)
     memory(trainer)
     damage(runs)
