@@ -37,9 +37,11 @@ inline void write_text(std::string const& path, std::string const& text) {
   nntile::io::write_file(path, text);
 }
 
-/// Throws ValueError for files that cannot be written and drawings of nothing, before a plan is
-/// made.
+/// Throws ValueError for files that cannot be written, drawings of nothing and parts of one rank,
+/// before a plan is made.
 inline void check_files(InfoSettings const& settings) {
+  if (!settings.save_parts.empty() && settings.ranks == 1)
+    throw nntile::ValueError("--save-parts: one rank has no parts; say how many with --ranks");
   for (auto const& [option, path] :
        {std::pair{"--dot", settings.dot}, std::pair{"--plan", settings.plan},
         std::pair{"--draw", settings.draw}})
@@ -217,13 +219,9 @@ inline void show_model(InfoSettings const& settings) {
   show_places(plan);
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
-  if (settings.ranks > 1) {
-    show_ranks(of.graph, shared);
-    if (!settings.save_parts.empty())
-      save_parts(settings.save_parts, of.graph, shared, settings.ranks);
-  } else if (!settings.save_parts.empty()) {
-    throw nntile::ValueError("--save-parts: one rank has no parts; say how many with --ranks");
-  }
+  if (settings.ranks > 1) show_ranks(of.graph, shared);
+  if (!settings.save_parts.empty())
+    save_parts(settings.save_parts, of.graph, shared, settings.ranks);
   if (!settings.dot.empty()) write_text(settings.dot, to_dot(of.graph));
   if (!settings.plan.empty()) write_text(settings.plan, dump(plan, plan.tasks().size()));
   draw_plan(settings, plan);
