@@ -135,6 +135,7 @@ AnyRuntime open_runtime(Machine const& machine, int ranks_here = 1,
 /// of more digits than there can be becomes the largest.
 CLI::Validator not_negative(std::size_t digits = 18) {
   return {[digits](std::string& given) {
+            given.erase(0, given.find_first_not_of(" \t"));  // from wc, for example
             if (given.starts_with('-')) return given + " is less than 0";
             if (given.size() > digits && given.find_first_not_of("0123456789") == given.npos)
               return nntile::concat(given, " has more than ", digits, " digits");
@@ -148,6 +149,22 @@ CLI::Validator not_empty() {
             return given.empty() ? "is empty; give one, or leave the option out" : std::string();
           },
           ""};
+}
+
+/// Whole numbers and others, which CLI11 takes for 0 where nothing is given, and for octal where
+/// they begin with 0.
+void check_numbers(CLI::App& command) {
+  auto const octal = [](std::string& given) {
+    std::string_view digits = given;
+    digits.remove_prefix(std::min(digits.find_first_not_of("+-"), digits.size()));
+    bool const is = digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9';
+    return is ? given + " begins with 0; leave that out" : std::string();
+  };
+  for (CLI::Option* const option : command.get_options()) {
+    bool const whole = option->get_type_name().find("INT") != std::string::npos;
+    if (whole || option->get_type_name().starts_with("FLOAT")) option->check(not_empty());
+    if (whole) option->check({octal, ""});
+  }
 }
 
 /// Bytes: 400MB, 2GB.
@@ -453,6 +470,7 @@ int main(int argc, char** argv) {
   for (char const* const other : {"--run", "--ranks"})  // parts are drawn one by one: --part
     info_command->get_option("--draw")->excludes(info_command->get_option(other));
 
+  for (CLI::App* const command : app.get_subcommands({})) check_numbers(*command);
   try {
     app.parse(argc, argv);
   } catch (CLI::ParseError const& error) {

@@ -84,14 +84,17 @@ NUMBERS += [('--minutes', value, [f'--minutes: {value}', '--steps', '1000000']) 
 NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ['--lr', '3,5']),
             ('--warmup', '-1', ['--warmup', 'less than 0']), ('--warmup', 'nan', ['--warmup', 'nan']), ('--seed', '-1', ['--seed', 'less than 0'])]
 NUMBERS += [(option, '1' + 30 * '0', [option, 'digits']) for option in ('--steps', '--warmup', '--seed', '--save-every')]
+NUMBERS += [(option, ' -5', [option, '-5 is less than 0']) for option in ('--steps', '--seed')]
+NUMBERS += [(option, '010', [option, '010 begins with 0', 'leave that out']) for option in ('--steps', '--batch', '--workers')]
 DRAWN = [('--temperature', value, ['--temperature: ' + value, '0.8']) for value in ('nan', 'inf', '-1')]
 DRAWN += [('--top-p', value, ['--top-p: ' + value, '1 (all)']) for value in ('nan', '0', '1.5')]
 DRAWN += [('--top-k', '-1', ['--top-k: -1', '0 means all']), ('--tokens', '-5', ['--tokens', 'less than 0']),
           ('--tokens', 'many', ['--tokens', 'many']), ('--tokens', '1' + 30 * '0', ['--tokens', 'digits']),
           ('--seed', '-1', ['--seed', 'less than 0'])]
 # Options that take no empty text, as of a variable that was not set.
-EMPTY = {'train': ('--data', '--out', '--trace', '--disk', '--tile', '--dtype', '--groups', '--parallel', '--mesh'),
-         'generate': ('--run', '--disk', '--tile'),
+EMPTY = {'train': ('--data', '--out', '--trace', '--disk', '--tile', '--dtype', '--groups', '--parallel', '--mesh', '--steps', '--lr',
+                   '--clip', '--batch', '--accumulate', '--keep-received'),
+         'generate': ('--run', '--disk', '--tile', '--tokens', '--temperature', '--top-k'),
          'info': ('--run', '--dot', '--plan', '--draw', '--part', '--save-parts')}
 
 
