@@ -39,12 +39,16 @@ class LocalWorld {
  public:
   static constexpr int most_ranks = 65536;  // as many as a mesh may have
 
-  /// Throws ValueError: no rank or too many, a negative delay.
+  /// Throws ValueError: no rank or too many, a negative delay, fewer numbers than any communicator
+  /// has.
   explicit LocalWorld(int size, LocalOptions const& options = {}) : options_(options) {
     if (size < 1 || size > most_ranks)
       throw ValueError(concat("LocalWorld: ", size, " ranks; 1 to ", most_ranks));
     if (options.most_delay < 0)
       throw ValueError(concat("LocalWorld: most_delay=", options.most_delay, "; at least 0"));
+    if (options.tag_bound < least_tag_bound)
+      throw ValueError(concat("LocalWorld: tag_bound=", options.tag_bound, "; at least ",
+                              least_tag_bound, ", as every communicator has"));
     ranks_.resize(static_cast<std::size_t>(size));
   }
   LocalWorld(LocalWorld const&) = delete;

@@ -184,6 +184,14 @@ TEST_CASE("a world has 1 to 65,536 ranks", "[comm][local]") {
   CHECK(LocalWorld(65'536).size() == 65'536);
 }
 
+TEST_CASE("a world has 32,768 numbers of messages or more", "[comm][local]") {
+  for (std::int64_t const bound : {INT64_MIN, -INT64_C(5), INT64_C(0), INT64_C(32766)})
+    CHECK(test::message_of<ValueError>([&] { LocalWorld(2, {.tag_bound = bound}); }) ==
+          concat("LocalWorld: tag_bound=", bound, "; at least 32767, as every communicator has"));
+  LocalWorld world(1, {.tag_bound = 32'767});
+  CHECK(LocalComm(world, 0).tag_bound() == 32'767);
+}
+
 TEST_CASE("the last of 65,536 ranks is sent to and sends", "[comm][local]") {
   LocalWorld world(65'536);
   LocalComm first(world, 0), last(world, 65'535);
