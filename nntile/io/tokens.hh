@@ -23,6 +23,9 @@ __extension__ typedef unsigned __int128 Wide;  // for one product of 64-bit numb
 /// shifted by one.
 class Corpus {
  public:
+  static constexpr std::size_t longest_sequence = std::size_t{1}
+                                                  << 40;  // two windows are countable
+
   /// Reads files and joins them in the given order. Throws ValueError when none is given, Error
   /// when one cannot be read, FormatError when one is empty or all are too short.
   static Corpus open(std::vector<std::string> const& paths, std::size_t sequence,
@@ -45,7 +48,8 @@ class Corpus {
   /// A text that is in memory; `name` is what errors call it.
   Corpus(std::string text, std::size_t sequence, std::string name = "text")
       : text_(std::move(text)), name_(std::move(name)), sequence_(sequence) {
-    if (sequence_ == 0) throw ValueError("sequence of 0 tokens where at least 1 is needed");
+    if (sequence_ == 0 || sequence_ > longest_sequence)
+      throw ValueError(concat("sequence of ", sequence_, " tokens; 1 to ", longest_sequence));
     std::size_t const window = sequence_ + 1;
     if (text_.size() < 2 * window)
       throw FormatError(concat(name_, ": ", text_.size(), " bytes where sequences of ", sequence_,
@@ -88,7 +92,7 @@ class Corpus {
   /// those that its store holds("tokens", tile), and hands them over by write_tile.
   void train_tile(std::uint64_t sample, TileBox const& box, std::uint64_t seed,
                   std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
-    put_tile("train_tile", box, tokens, labels,
+    put_tile("train_tile", box, SIZE_MAX, tokens, labels,
              [&](std::size_t b) { return train().substr(position(seed, sample + b)); });
   }
 
@@ -98,10 +102,12 @@ class Corpus {
   std::size_t validation_batches(std::size_t batch) const {
     return std::max<std::size_t>(1, validation_windows() / std::max<std::size_t>(1, batch));
   }
-  /// Batch number `index` of `batches`, which together are spread evenly over validation().
+  /// Batch number `index` of `batches`, which together are spread evenly over validation(). Throws
+  /// ValueError where there is none of that number, as validation_tile does.
   void validation_batch(std::size_t index, std::size_t batches, std::size_t batch,
                         std::vector<std::int64_t>& tokens,
                         std::vector<std::int64_t>& labels) const {
+    check_batch("validation_batch", index, batches);
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b)
       put_window(validation_window(index * batch + b, batches * batch), b, sequence_, tokens,
@@ -111,11 +117,18 @@ class Corpus {
   void validation_tile(std::size_t index, std::size_t batches, std::size_t batch,
                        TileBox const& box, std::vector<std::int64_t>& tokens,
                        std::vector<std::int64_t>& labels) const {
-    put_tile("validation_tile", box, tokens, labels,
+    check_batch("validation_tile", index, batches);
+    put_tile("validation_tile", box, batch, tokens, labels,
              [&](std::size_t b) { return validation_window(index * batch + b, batches * batch); });
   }
 
  private:
+  static void check_batch(char const* call, std::size_t index, std::size_t batches) {
+    if (index >= batches)
+      throw ValueError(concat(call, ": there is no batch ", index, " of ", batches,
+                              "; they are counted from 0"));
+  }
+
   void prepare(std::size_t batch, std::vector<std::int64_t>& tokens,
                std::vector<std::int64_t>& labels) const {
     tokens.resize(sequence_ * batch);
@@ -129,10 +142,16 @@ class Corpus {
 
   /// A tile of the batch whose column b is at the front of window(b).
   template <class Window>
-  void put_tile(char const* call, TileBox const& box, std::vector<std::int64_t>& tokens,
-                std::vector<std::int64_t>& labels, Window window) const {
-    if (box.extent.size() != 2 || box.begin[0] < 0 || box.begin[1] < 0 ||
-        box.begin[0] + box.extent[0] > static_cast<Index>(sequence_))
+  void put_tile(char const* call, TileBox const& box, std::size_t batch,
+                std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels,
+                Window window) const {
+    auto const within = [&](std::size_t d, std::size_t size) {
+      return box.begin[d] >= 0 && box.extent[d] >= 0 &&
+             static_cast<std::size_t>(box.begin[d]) + static_cast<std::size_t>(box.extent[d]) <=
+                 size;
+    };
+    if (box.extent.size() != 2 || box.begin.size() != 2 || !within(0, sequence_) ||
+        !within(1, batch))
       throw ShapeError(concat(call, ": ", to_string(box.extent), " from ", to_string(box.begin),
                               " is no tile of a batch of ", sequence_, " tokens"));
     auto const row = static_cast<std::size_t>(box.begin[0]);

@@ -121,7 +121,28 @@ TEST_CASE("text that cannot be trained on is refused with what would suffice", "
   CHECK_THAT(refused({scratch / "short", scratch / "empty"}), Contains("empty' is empty"));
   CHECK_THAT(refused({scratch / "short"}),
              Contains("short': 100 bytes where sequences of 64 need 130"));
-  CHECK_THROWS_AS(Corpus("text", 0), ValueError);
+  for (std::size_t const length : {std::size_t{0}, SIZE_MAX, SIZE_MAX / 2 + 1})
+    CHECK(thrown<ValueError>([&] { Corpus("text", length); }) ==
+          concat("sequence of ", length, " tokens; 1 to 1099511627776"));
+}
+
+TEST_CASE("batches that are not there are refused", "[io][tokens]") {
+  Corpus const corpus(counting(20 * 201), 10);
+  Batch batch;
+  for (auto const& [index, batches] : {std::pair(0, 0), {2, 2}, {1 << 30, 2}}) {
+    auto const at = static_cast<std::size_t>(index), of = static_cast<std::size_t>(batches);
+    auto const words = concat(": there is no batch ", index, " of ", batches);
+    CHECK_THAT(
+        thrown<ValueError>([&] { corpus.validation_batch(at, of, 4, batch.tokens, batch.labels); }),
+        Contains("validation_batch" + words));
+    CHECK_THAT(thrown<ValueError>([&] {
+                 corpus.validation_tile(at, of, 4, {{0, 0}, {10, 4}}, batch.tokens, batch.labels);
+               }),
+               Contains("validation_tile" + words));
+  }
+  for (TileBox const& box : {TileBox{{0, 3}, {10, 2}}, TileBox{{0, 0}, {10, -1}},
+                             TileBox{{0, 0}, {-1, 4}}, TileBox{{1, 0}, {INT64_MAX, 4}}})
+    CHECK_THROWS_AS(corpus.validation_tile(1, 2, 4, box, batch.tokens, batch.labels), ShapeError);
 }
 
 TEST_CASE("bytes above 127 are tokens above 127", "[io][tokens]") {
