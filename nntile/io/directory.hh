@@ -219,7 +219,9 @@ class PendingFile {
   /// The name to write under.
   std::string checked(Appear appear) const {
     check_replaceable(path_);
-    return appear == Appear::renamed ? path_ + ".tmp" : path_;
+    if (appear == Appear::in_place) return path_;
+    check_replaceable(path_ + ".tmp");  // a link would be followed, a pipe waited for
+    return path_ + ".tmp";
   }
 
   std::string path_;

@@ -107,6 +107,19 @@ TEST_CASE("a pending file appears at commit and leaves nothing without", "[io][f
   CHECK(list_directory(scratch.path()) == std::vector<std::string>{"a"});
 }
 
+TEST_CASE("a file is not written through a link or pipe that has its first name", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "other", "old");
+  REQUIRE(::symlink("other", (scratch / "a.tmp").c_str()) == 0);
+  REQUIRE(::mkfifo((scratch / "b.tmp").c_str(), 0600) == 0);
+  CHECK_THAT(thrown([&] { write_file(scratch / "a", "text"); }),
+             Contains("a.tmp': there is a link"));
+  CHECK_THAT(thrown([&] { write_file(scratch / "b", "text"); }),
+             Contains("b.tmp': there is a device, pipe or socket of that name"));
+  CHECK(get(scratch / "other") == "old");
+  CHECK(list_directory(scratch.path()) == std::vector<std::string>{"a.tmp", "b.tmp", "other"});
+}
+
 TEST_CASE("a device, pipe, link or directory is not replaced by a file", "[io][file]") {
   Scratch const scratch;
   put(scratch / "file", "old");
