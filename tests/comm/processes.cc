@@ -39,8 +39,9 @@ std::int64_t poll_delay_ns = 0;
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/// In place of the system's.
-extern "C" int poll(pollfd* ends, nfds_t count, int milliseconds) {
+/// In place of the system's: by the symbol's name, since headers may define poll (_FORTIFY_SOURCE).
+extern "C" int late_poll(pollfd* ends, nfds_t count, int milliseconds) __asm__("poll");
+extern "C" int late_poll(pollfd* ends, nfds_t count, int milliseconds) {
   if (poll_delay_ns != 0) nntile::detail::sleep_ns(poll_delay_ns);
   timespec const most{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
   return ::ppoll(ends, count, milliseconds < 0 ? nullptr : &most, nullptr);
