@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/io/json_parse.hh"
+
 namespace gpt2 {
 
 /// The data of a plot. Losses that are not finite are left out.
@@ -47,10 +49,13 @@ inline std::string grouped(double value) {
   return text;
 }
 
+/// As XML has it; U+FFFD for a byte that is not UTF-8, as names of files may have.
 inline std::string escaped(std::string_view text) {
   std::string result;
-  for (char const c : text) {
-    switch (c) {
+  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    std::size_t const known = nntile::io::detail::utf8_length(text);
+    length = std::max<std::size_t>(known, 1);
+    switch (text[0]) {
       case '&':
         result += "&amp;";
         break;
@@ -64,7 +69,9 @@ inline std::string escaped(std::string_view text) {
         result += "&quot;";
         break;
       default:
-        result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+        result += known == 0                                   ? "\xEF\xBF\xBD"
+                  : static_cast<unsigned char>(text[0]) < 0x20 ? " "
+                                                               : text.substr(0, length);
     }
   }
   return result;

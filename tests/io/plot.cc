@@ -110,6 +110,13 @@ TEST_CASE("a title cannot break the picture", "[io][plot]") {
   CHECK_THAT(svg, Contains("a&lt;b&gt; &amp; &quot;c&quot; &lt;/svg&gt;"));
 }
 
+TEST_CASE("a title that is not UTF-8 makes a picture that is", "[io][plot]") {
+  LossCurve curve = falling(10);
+  curve.title = "caf\xe9 & caf\xc3\xa9 \xf0\x9f";
+  CHECK_THAT(loss_svg(curve),
+             Contains(">caf\xef\xbf\xbd &amp; caf\xc3\xa9 \xef\xbf\xbd\xef\xbf\xbd</title>"));
+}
+
 TEST_CASE("ticks are round numbers", "[io][plot]") {
   using detail::Axis;
   CHECK(Axis::over(0, 3600, 8).ticks() ==
