@@ -262,6 +262,17 @@ TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[
   CHECK(contains(plan_error(replaced(text, "\"phase\":0", "\"phase\":\"0\"")), "'phase' is"));
 }
 
+TEST_CASE("a saved plan whose slots cannot be is refused", "[io][plan]") {
+  std::string const text = Layer().plan();
+  auto const with = [&](std::string const& slot) {  // behind the others, of no buffer
+    return plan_error(std::string(text).insert(text.find(']', text.find("\"slots\"")), "," + slot));
+  };
+  CHECK(contains(with("{\"bytes\":-64}"), "a slot has -64 bytes"));
+  CHECK(contains(with("{\"bytes\":9223372036854775807}"), "a slot has 9223372036854775807 bytes"));
+  CHECK(contains(with("{\"bytes\":64,\"location\":{\"device\":3,\"place\":\"device\",\"rank\":0}}"),
+                 "its report of memory lacks"));
+}
+
 TEST_CASE("a small plan of very many tiles is refused before they are made", "[io][plan]") {
   LogicalGraph graph("cube");
   Shape const cube{1000, 1000, 1000, 1000, 1000};

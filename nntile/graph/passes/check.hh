@@ -296,18 +296,22 @@ class CheckPass {
     std::int64_t flops = 0;
     for (PlannedTask const& task : plan_.tasks) flops += task.cost.flops;
     if (flops != plan_.flops) fail(concat("its tasks have ", flops, " flops, not ", plan_.flops));
+    auto const check_listed = [&](Location const& location) {
+      if (std::none_of(plan_.memory.begin(), plan_.memory.end(),
+                       [&](MemoryReport const& report) { return report.location == location; }))
+        fail(concat("its report of memory lacks ", to_string(location)));
+    };
     for (PlannedBuffer const& buffer : plan_.buffers)
-      if (buffer.location.rank == plan_.rank &&
-          std::none_of(plan_.memory.begin(), plan_.memory.end(), [&](MemoryReport const& report) {
-            return report.location == buffer.location;
-          }))
-        fail(concat("its report of memory lacks ", to_string(buffer.location)));
+      if (buffer.location.rank == plan_.rank) check_listed(buffer.location);
+    for (PlannedSlot const& slot : plan_.slots) check_listed(slot.location);
     for (MemoryReport const& report : plan_.memory) {
       MemoryReport sum;
       for (PlannedBuffer const& buffer : plan_.buffers)
         if (buffer.location == report.location) sum.add(plan_.tensors[buffer.tensor], buffer);
       for (PlannedSlot const& slot : plan_.slots)
-        if (slot.location == report.location) sum.arena += slot.bytes;
+        if (slot.location == report.location &&
+            (slot.bytes < 0 || __builtin_add_overflow(sum.arena, slot.bytes, &sum.arena)))
+          fail(concat("at ", to_string(report.location), " a slot has ", slot.bytes, " bytes"));
       if (sum.stored != report.stored || sum.arena != report.arena || sum.adopted != report.adopted)
         fail(concat("at ", to_string(report.location), " it takes ", sum.stored,
                     " bytes stored and ", sum.arena, " in the arena, and ", sum.adopted,
