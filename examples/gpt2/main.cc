@@ -343,6 +343,7 @@ int info(InfoSettings const& settings) {
 
 /// The exit status, behind all that was printed. Throws Error where it could not be.
 int printed(int status) {
+  errno = 0;  // else of whatever failed last
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw nntile::Error(nntile::concat(
         "standard output: ", errno == 0 ? "an earlier write failed" : std::strerror(errno),

@@ -147,6 +147,8 @@ def newcomers(runs, cases, out):
     for command in (['info'], ['generate', '--run', out, '--tokens', 2]):
         cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
+    cases.refused('train into a full disk', ['standard output: an earlier write failed'], 'train', *TINY, '--data', runs.data,
+                  '--out', runs.new_folder(), '--steps', 2, launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
     first = runs.start('train', *TINY, '--data', runs.data, '--out', runs.folder / 'two', '--minutes', 1)
     try:
         first.stdout.readline()  # it has the folder
