@@ -123,10 +123,9 @@ inline void show_part(InfoSettings const& settings, LogicalGraph const& graph,
   draw_plan(settings, plan);
 }
 
-/// Writes the part of each rank into a folder, which is made, as rank-0.json and so on.
+/// Writes the part of each rank into a folder, as rank-0.json and so on.
 inline void save_parts(std::string const& folder, LogicalGraph const& graph,
                        nntile::PlanOptions const& options, int ranks) {
-  nntile::io::make_directories(folder);
   for (int rank = 0; rank < ranks; ++rank)
     nntile::io::save_part(nntile::concat(folder, "/rank-", rank, ".json"),
                           nntile::PlannedPart(graph, options, rank), graph);
@@ -199,6 +198,7 @@ inline void show_model(InfoSettings const& settings) {
   (void)isa_of(settings.model.machine.isa);  // as it is written
   if (!settings.part.empty()) return show_part(settings, of.graph, options);
   nntile::PlanOptions const shared = shared_out(options, settings.model, settings.ranks);
+  if (!settings.save_parts.empty()) nntile::io::make_directories(settings.save_parts);
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
   std::printf(

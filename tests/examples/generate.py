@@ -185,6 +185,8 @@ def main():
     need(drawn[2].returncode == 2 and '.html' in drawn[2].stderr, f'a picture of another kind: {drawn[2].stderr.strip()}')
     none = runs.call('info', *SIZES, '--save-parts', parts)
     need(none.returncode == 2 and '--ranks' in none.stderr and none.stdout == '', f'one rank has no parts: {none.stderr.strip()}')
+    taken = runs.call('info', *shared, '--ranks', 2, '--save-parts', runs.data)
+    need(taken.returncode == 2 and 'Not a directory' in taken.stderr and taken.stdout == '', f'a file for parts: {taken.stderr}')
 
     stopped = runs.new_folder()
     process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', stopped, *map(str, SIZES), '--steps',
