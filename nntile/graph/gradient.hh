@@ -86,6 +86,10 @@ class Differentiator final : public GradientBuilder {
                               to_string(scalar.spec.shape), "; a loss has one element"));
     if (!versions_.varies(loss.id()))
       throw GraphError(concat("add_gradients: '", scalar.name, "' depends on no parameter"));
+    if (options_.accumulate && !options_.persistent)
+      throw GraphError(
+          concat("add_gradients: accumulate adds to the gradients of earlier runs, of ", "which '",
+                 scalar.name, "' keeps none; set persistent as well"));
     auto const before = graph_.mark();
     try {
       graph_.set_phase(options_.phase);
@@ -195,7 +199,8 @@ class Differentiator final : public GradientBuilder {
 /// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named
 /// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Ops may overwrite
 /// tensors: gradients belong to the values. Throws GraphError, and leaves the graph as it was,
-/// where an op on the way has no gradient, or one that reads a value which is overwritten later.
+/// where an op on the way has no gradient, or one that reads a value which is overwritten later,
+/// and for options that contradict each other.
 inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
                                GradientOptions const& options = {}) {
   return Differentiator(graph, options).run(loss);

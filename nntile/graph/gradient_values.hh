@@ -20,6 +20,7 @@ struct GradientOptions {
   /// Parameter gradients are kept between runs, for optimizers in another graph.
   bool persistent = false;
   /// Adds to the persistent gradients instead of overwriting them: later micro-batches of one step.
+  /// Only with `persistent`.
   bool accumulate = false;
   std::string phase = "backward";
 };

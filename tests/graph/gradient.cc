@@ -145,3 +145,15 @@ TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
   run.later.execute();
   CHECK(run.store.read<double>("w.grad") == std::vector<double>{11, 22, 33, 44});
 }
+
+TEST_CASE("gradients that are not kept are not accumulated, and the error says what to set",
+          "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {1, 4}}, "w");
+  Node const loss = gemm(w, graph.input({.shape = {4, 1}}, "x"));
+  CHECK(
+      contains(message_of<GraphError>([&] { add_gradients(graph, loss, {.accumulate = true}); }),
+               "accumulate adds to the gradients of earlier runs, of which 'gemm' keeps none; set "
+               "persistent as well"));
+  CHECK_FALSE(graph.find("w.grad"));
+}
