@@ -74,7 +74,7 @@ struct CrossEntropyBackward {
       V const w = V(args.scale) * dloss[i];
       for (Index p = 0; p < args.v; ++p) {
         V value = ignored ? V(0) : std::exp(V(logits[p + args.ldx * i]) - max[i]) * (w / sum[i]);
-        if (args.v_begin + p == labels[i]) value -= w;
+        if (!ignored && args.v_begin + p == labels[i]) value -= w;
         T& out = dlogits[p + args.lddx * i];
         out = T(updated(args.beta, out, value));
       }

@@ -68,6 +68,22 @@ TEST_CASE("cross_entropy_backward gives equal bits for every cut", "[ops][cross_
   }
 }
 
+TEST_CASE("a class of the logits may stand for ignored labels, and they have no gradient",
+          "[ops][cross_entropy]") {
+  Shape const logits{7, 4}, tokens{4};
+  auto c = op_case<ops::CrossEntropyBackward>({.ignore_index = 2},
+                                              {logits, tokens, tokens, tokens, tokens, logits});
+  c.prepare = [](std::vector<Array>& operands) {
+    for (Index i = 0; i < 4; ++i) operands[1].set(i, static_cast<double>(i));
+    for (Index i = 0; i < 4; ++i) operands[3].set(i, 3);
+  };
+  c.scale = 16;
+  c.canonical = {{{"v", {3, 4}}}};
+  test::check_op(c);
+  auto const got = test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32));
+  for (Index v = 0; v < 7; ++v) CHECK(got[5].get(2 * 7 + v) == 0);
+}
+
 TEST_CASE("cross_entropy has a gradient", "[ops][cross_entropy]") {
   test::check_gradient<ops::CrossEntropy>(forward_case(6, Shape{3, 2}), 2, {0});
 }
