@@ -75,6 +75,8 @@ inline Region normalize(Region const& region) {
 /// ones below it.
 template <class Run> void each_run(Region const& region, Run&& run) {
   if (region.bytes == 0) return;
+  for (Region::Step const& step : region.steps)
+    if (step.count == 0) return;
   std::size_t at[Region::most_steps] = {};
   std::size_t begin = region.offset;
   for (;;) {

@@ -51,6 +51,7 @@ TEST_CASE("a normalized region has the same bytes", "[core][region]") {
   for (int i = 0; i < 3'000; ++i) {
     Region const region = draw(random), normal = normalize(region);
     CHECK(bytes_by_formula(region) == bytes_by_formula(normal));
+    CHECK(bytes_of(region) == bytes_by_formula(region));
     CHECK(bytes_of(normal) == bytes_by_formula(normal));
     CHECK(normalize(normal) == normal);
   }
