@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ExecutionPolicy: the hints of tile tasks, as data.
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,11 +80,14 @@ struct PlacedTask {
   Index largest = 0;  // number of the largest tile that it touches
 };
 
-/// Hints over others: worker and node where they are named, the sum of the priorities.
+/// Hints over others: worker and node where they are named, the sum of the priorities, or the int
+/// that is closest to it.
 constexpr Hints over(Hints base, Hints const& hints) {
   if (hints.worker != -1) base.worker = hints.worker;
   if (hints.node != -1) base.node = hints.node;
-  base.priority += hints.priority;
+  base.priority = static_cast<int>(
+      std::clamp<std::int64_t>(std::int64_t{base.priority} + hints.priority,
+                               std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
   base.prefetch &= hints.prefetch;
   base.offload |= hints.offload;
   if (hints.device >= 0) base.device = hints.device;

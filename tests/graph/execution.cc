@@ -2,6 +2,8 @@
 // Execution policies of plans: hints of each tile task, from the options to the runtime.
 #include "nntile/core/execution.hh"
 
+#include <limits>
+
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/dump.hh"
 #include "nntile/io/plan.hh"
@@ -87,6 +89,16 @@ TEST_CASE("the first rule that names a task is over the placement", "[graph][exe
     CHECK(given == Hints{.priority = 1, .node = 4});
   for (auto const& [tile, given] : hints(plan, "z"))
     CHECK(given == (tile == 2 ? Hints{.worker = 7, .priority = 1} : Hints{.priority = -2}));
+}
+
+TEST_CASE("priorities that do not add up to an int stay at its ends", "[graph][execution]") {
+  constexpr int most = std::numeric_limits<int>::max(), least = std::numeric_limits<int>::min();
+  static_assert(over({.priority = most}, {.priority = 1}).priority == most);
+  static_assert(over({.priority = least}, {.priority = -1}).priority == least);
+  static_assert(over({.priority = most}, {.priority = least}).priority == -1);
+  Layer const of;
+  Plan const plan(of.graph, options({.priority = most, .rules = {{.hints = {.priority = most}}}}));
+  for (auto const& [tile, task] : hints(plan, "z")) CHECK(task.priority == most);
 }
 
 TEMPLATE_TEST_CASE("hints reach the runtime for each tile task of a plan", "[graph][execution]",
