@@ -30,6 +30,19 @@ static_assert(!ReplayingRuntime<Record<test::Threads>> && !ReplayingRuntime<Chec
 static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));
 static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>));
 
+/// Reads costs, and says that it moves values between memories.
+struct Priced : Serial {
+  static constexpr bool heeds_hints = true, coherent = true, reads_costs = true;
+  Event submit(Task<Handle> const& task) {
+    costs.push_back(task.cost);
+    return Serial::submit(task);
+  }
+  std::vector<Cost> costs;
+};
+static_assert(CoherentRuntime<Record<Priced>> && CostedRuntime<Record<Priced>>);
+static_assert(!CoherentRuntime<Record<Serial>> && !CostedRuntime<Record<Serial>>);
+static_assert(CostedRuntime<Check<Priced>> && !CostedRuntime<Check<Serial>>);
+
 template <class R> testing::Report battery() {
   testing::ConformanceOptions options;
   options.max_workers = 2;
@@ -244,4 +257,13 @@ TEST_CASE("check refuses an empty handle in every call", "[runtime][adaptors]") 
   CHECK_THROWS_AS(runtime.lock(none, Access::write), LifetimeError);
   CHECK_THROWS_AS(runtime.unlock(none), LifetimeError);
   CHECK_THROWS_AS(runtime.retire(none), LifetimeError);
+}
+
+TEMPLATE_TEST_CASE("an adaptor passes the cost of a task on", "[runtime][adaptors]", Record<Priced>,
+                   Check<Priced>) {
+  TestType runtime;
+  Use<typename TestType::Handle> const uses[] = {{runtime.allocate(sizeof(long)), Access::write}};
+  long const value = 1;
+  runtime.submit({&test::put_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}, {3, 8}});
+  CHECK(runtime.inner().costs == std::vector<Cost>{{3, 8}});
 }

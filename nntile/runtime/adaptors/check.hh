@@ -76,11 +76,11 @@ template <Runtime R> class Check {
       if (use.access == Access::unordered) use.handle.buffer->unordered = true;
     std::vector<std::byte> const arguments = wrap(task, united);
     bool const fits = task.codelet == nullptr || task.codelet->workspace <= max_workspace_bytes;
-    Event const event =
-        (here || late) && fits
-            ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses, arguments,
-                               task.hints, task.label})
-            : runtime_.submit({task.codelet, uses, task.arguments, task.hints, task.label});
+    Event const event = (here || late) && fits
+                            ? runtime_.submit({&detail::checked_codelet_for(*task.codelet), uses,
+                                               arguments, task.hints, task.label, task.cost})
+                            : runtime_.submit({task.codelet, uses, task.arguments, task.hints,
+                                               task.label, task.cost});
     for (detail::VersionedUse const& use : united) {
       if (use.handle == nullptr || !writes(use.access)) continue;
       use.handle->written = true;
@@ -138,6 +138,7 @@ template <Runtime R> class Check {
     detail::close_scope(runtime_, lifetime, name);
   }
   static constexpr bool heeds_hints = HintedRuntime<R>;
+  static constexpr bool reads_costs = CostedRuntime<R>;
 
  private:
   static std::uint64_t sum_of(std::span<std::byte const> bytes) {

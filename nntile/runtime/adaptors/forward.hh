@@ -19,6 +19,8 @@ template <Runtime R> class Forward {
   using Handle = typename R::Handle;
   using Program = program_t<R>;
   static constexpr bool heeds_hints = HintedRuntime<R>;
+  static constexpr bool coherent = CoherentRuntime<R>;
+  static constexpr bool reads_costs = CostedRuntime<R>;
 
   /// Builds the runtime from the arguments.
   template <class... Arguments>
