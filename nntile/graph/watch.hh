@@ -135,20 +135,25 @@ template <Runtime R> class WatchTask {
  public:
   WatchTask(R& runtime, StoredSpec const& spec, std::span<typename R::Handle const> tiles,
             std::shared_ptr<WatchBlock> block)
-      : runtime_(runtime), block_(std::move(block)) {
+      : WatchTask(runtime, std::move(block)) {  // its destructor follows whatever throws below
     uses_.reserve(tiles.size() + 1);
     if (!host_reaches(spec.place)) from_.assign(tiles);
+    bytes_.reserve(from_.size());
     // Tasks in flight keep the block: the runtime lets go of its memory after the last of them.
     auto keeper = std::make_unique<std::shared_ptr<WatchBlock>>(block_);
     auto const order = runtime.adopt(block_->order(), host, {&release, keeper.get()});
     (void)keeper.release();
     uses_.push_back({order, Access::write});
     for (std::size_t i = 0; i < tiles.size(); ++i) {
-      if (!from_.empty()) bytes_.push_back(bytes_of(spec, static_cast<Index>(i)));
-      uses_.push_back({from_.empty() ? tiles[i]
-                                     : runtime.allocate(static_cast<std::size_t>(bytes_[i]), host,
-                                                        Lifetime::persistent),
-                       Access::read});
+      if (from_.empty()) {
+        uses_.push_back({tiles[i], Access::read});
+        continue;
+      }
+      std::int64_t const bytes = bytes_of(spec, static_cast<Index>(i));
+      uses_.push_back(
+          {runtime.allocate(static_cast<std::size_t>(bytes), host, Lifetime::persistent),
+           Access::read});
+      bytes_.push_back(bytes);
     }
   }
   WatchTask(WatchTask&&) noexcept = default;
@@ -179,6 +184,9 @@ template <Runtime R> class WatchTask {
   }
 
  private:
+  WatchTask(R& runtime, std::shared_ptr<WatchBlock> block)
+      : runtime_(runtime), block_(std::move(block)) {}
+
   static constexpr long own_references = 2;  // this object's and the adopted memory's
   static void release(void* keeper) noexcept {
     delete static_cast<std::shared_ptr<WatchBlock>*>(keeper);

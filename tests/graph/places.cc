@@ -118,6 +118,33 @@ TEST_CASE("a tensor on a device is watched from the host", "[graph][places]") {
   CHECK(y.latest().values == std::vector<float>(48, 8));
 }
 
+namespace {
+
+/// A host without memory for another buffer when it is full.
+struct Fillable : Places<Serial> {
+  bool full = false;
+  Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
+    if (full && place == host && now["host"] > 0)
+      throw OutOfMemory(concat("allocate: ", bytes, " bytes of a full host"));
+    return Places<Serial>::allocate(bytes, place, lifetime);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a watch that finds no memory for its copies keeps none", "[graph][places]") {
+  PlacedLayer const of;
+  Fillable runtime;
+  TensorStore<Fillable> store(runtime);
+  auto run = compile(of.graph, store, {.tile = 4, .place = {all_on(0)}});
+  runtime.now["host"] = 0;
+  runtime.full = true;  // for the second tile of several
+  CHECK_THROWS_AS(run.watch<float>("y"), OutOfMemory);
+  CHECK(runtime.now["host"] == 0);
+  runtime.full = false;
+  CHECK_NOTHROW(run.watch<float>("y"));
+}
+
 TEST_CASE("a plan around a store leaves tensors where they are", "[graph][places]") {
   PlacedLayer const of;
   Places<Serial> runtime;
