@@ -33,12 +33,12 @@ struct TensorSpec {
 inline DynamicArray<std::string_view> axis_names(std::string_view axes) {
   DynamicArray<std::string_view> names;
   if (axes.find_first_not_of(' ') == axes.npos) return names;
-  while (!axes.empty()) {
+  for (;;) {
     std::size_t const end = std::min(axes.find(' '), axes.size());
     names.push_back(axes.substr(0, end));
-    axes.remove_prefix(std::min(end + 1, axes.size()));
+    if (end == axes.size()) return names;
+    axes.remove_prefix(end + 1);
   }
-  return names;
 }
 
 /// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
