@@ -10,10 +10,15 @@
 
 namespace nntile::nn {
 
-/// A group of dimensions with their names: {{64, 12}, "head_dim head"}.
+/// A group of dimensions with their names, or without any: {{64, 12}, "head_dim head"}.
 struct Group {
   Shape shape;
-  std::string axes;
+  std::string axes = {};
+
+  /// The names, of which a blank parts two, where there are none as well.
+  std::string names() const {
+    return axes.empty() && shape.size() > 1 ? std::string(shape.size() - 1, ' ') : axes;
+  }
 };
 
 struct LinearOptions {
@@ -52,7 +57,10 @@ class Linear {
     DType const kept = options.kept.value_or(options.dtype);
     Group const& inner = transposed_ ? in : out;
     Group const& outer = transposed_ ? out : in;
-    TensorSpec weight{.shape = inner.shape, .dtype = kept, .axes = inner.axes + " " + outer.axes};
+    bool const both = !inner.shape.empty() && !outer.shape.empty();
+    TensorSpec weight{.shape = inner.shape,
+                      .dtype = kept,
+                      .axes = inner.names() + (both ? " " : "") + outer.names()};
     for (Index const extent : outer.shape) weight.shape.push_back(extent);
     weight.file_shape = {element_count(outer.shape), element_count(inner.shape)};
     weight_ = parameters.add(weight, name + ".weight", 0, options.stddev, true);

@@ -71,3 +71,17 @@ TEST_CASE("a linear layer without a bias has no such parameter", "[nn][linear]")
   CHECK_FALSE(linear.bias());
   CHECK_FALSE(graph.find("linear.bias"));
 }
+
+TEST_CASE("a linear layer has groups without names, and one without dimensions", "[nn][linear]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  Node const x = graph.input({.shape = {2, 3, 5}}, "x");
+  auto const layer = [&](char const* name, nn::Group const& out, nn::Group const& in) {
+    return nn::Linear(parameters, name, out, in)(x).shape();
+  };
+  CHECK(layer("nameless", {{4, 6}}, {{2, 3}}) == Dims{4, 6, 5});
+  CHECK(layer("nameless in", {{4}, "out"}, {{2, 3}}) == Dims{4, 5});
+  CHECK(layer("nameless out", {{4, 6}}, {{2, 3}, "head_dim head"}) == Dims{4, 6, 5});
+  CHECK(layer("scalar", {{}}, {{2, 3}, "head_dim head"}) == Dims{5});
+  CHECK(graph.tensor_of(graph.at("nameless out.weight")).spec.axes == "  head_dim head");
+}
