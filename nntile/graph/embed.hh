@@ -30,7 +30,7 @@ class Embedded {
   }
   /// The same by the name that the tensor has in the embedded graph. Throws GraphError.
   Node at(std::string const& name) const { return nodes_[id(name, "embed: the embedded graph")]; }
-  /// The copies of its outputs, in the order of their declaration.
+  /// Its outputs, as [] gives them, in the order of their declaration.
   std::vector<Node> const& outputs() const { return outputs_; }
 
  private:
@@ -125,12 +125,11 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
     for (std::uint32_t id = 0; id < other.tensors_.size(); ++id) {
       TensorNode const& tensor = other.tensors_[id];
       Node& node = result.nodes_[id];
-      if (node) continue;
-      if (tensor.base == no_id) {
+      if (!node && tensor.base == no_id) {
         TensorSpec spec = tensor.spec;
         spec.shape = dims(spec.shape);
         node = this->tensor(std::move(spec), tensor.name, tensor.attributes);
-      } else {
+      } else if (!node) {
         node = slice(result.nodes_[tensor.base], tensor.view_axis, tensor.view_index, tensor.name);
         rename(node, tensor.name);  // throws where slice() had to choose another
       }

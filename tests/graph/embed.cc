@@ -4,6 +4,7 @@
 
 #include "nntile/graph/gradient.hh"
 #include "nntile/graph/graph.hh"
+#include "nntile/ops/add.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -128,6 +129,18 @@ TEST_CASE("views of an embedded graph are views of what was connected", "[graph]
   CHECK(view.base == given.id());
   CHECK(view.view_index == 1);
   CHECK(embedded[half].name() == "i.y");
+}
+
+TEST_CASE("an output that a node takes the place of is among the outputs", "[graph][embed]") {
+  LogicalGraph inner("inner"), graph;
+  Node const x = inner.input({.shape = {4}}, "x");
+  Node const sum = inner.state({.shape = {4}}, "sum").mark_output();
+  Node const y = gelutanh(add(x, sum, sum)).mark_output();
+  Node const kept = graph.state({.shape = {4}}, "kept");
+  Embedded const copy = graph.embed(inner, "a.", {{"sum", kept}});
+  REQUIRE(copy.outputs().size() == 2);
+  CHECK(copy.outputs()[0].name() == "kept");
+  CHECK(copy.outputs()[1].name() == copy[y].name());
 }
 
 TEST_CASE("later ops stand in the phase from before, and later names without prefix",
