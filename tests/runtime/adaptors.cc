@@ -250,6 +250,18 @@ TEST_CASE("check refuses unwritten and retired buffers on a runtime that accepts
   CHECK(runtime.inner().costs().tasks == 2);
 }
 
+TEST_CASE("check speaks of a task whose codelet has no name", "[runtime][adaptors]") {
+  static constexpr Codelet nameless{
+      nullptr, +[](KernelCall const&) noexcept -> Status { return {"out of luck"}; }, nullptr,
+      nullptr};
+  Check<Serial> runtime;
+  auto const a = runtime.allocate(sizeof(long));
+  CHECK_THROWS_WITH(submit(runtime, nameless, {{a, Access::read}}, 0),
+                    Catch::Contains("check: task is to read buffer 0"));
+  submit(runtime, nameless, {{a, Access::write}}, 0);
+  CHECK_THROWS_WITH(runtime.wait_all(), Catch::Contains("task: out of luck"));
+}
+
 TEST_CASE("check refuses an empty handle in every call", "[runtime][adaptors]") {
   Check<Serial> runtime;
   Check<Serial>::Handle const none{};

@@ -170,7 +170,7 @@ template <Runtime R> class Check {
   }
   void check_lifetime(Task<Handle> const& task, Use<Handle> const& use) {
     detail::WatchedBuffer const& buffer = watched(use.handle, "submit");
-    char const* const name = task.codelet != nullptr ? task.codelet->name : "task";
+    char const* const name = detail::name_of_task(task.codelet);
     if (buffer.retired)
       throw LifetimeError(
           concat("check: ", name, " names buffer ", buffer.number, ", which was retired"));

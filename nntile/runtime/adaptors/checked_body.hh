@@ -89,6 +89,11 @@ struct VersionedUse : Use<WatchedBuffer*> {
   std::uint64_t version;  // counts writes submitted before the task
 };
 
+/// The name of a task in errors; a codelet may have none.
+inline char const* name_of_task(Codelet const* codelet) {
+  return codelet != nullptr && codelet->name != nullptr ? codelet->name : "task";
+}
+
 /// Header of a checked task's arguments; the uses follow, then the task's own arguments.
 struct CheckedHeader {
   Problems* problems;
@@ -162,7 +167,7 @@ class CheckedRun {
     }
     if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
     if (status.ok()) return status;
-    std::string const words = concat(header_.codelet->name, ": ", status.error);
+    std::string const words = concat(name_of_task(header_.codelet), ": ", status.error);
     std::size_t const length = std::min(words.size(), status_text_bytes - 1);
     std::memcpy(text, words.data(), length);
     text[length] = 0;
@@ -194,7 +199,7 @@ class CheckedRun {
                       name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen));
   }
   void complain(std::string const& text) {
-    header_.problems->add(concat(header_.codelet->name, ": ", text));
+    header_.problems->add(concat(name_of_task(header_.codelet), ": ", text));
     if (problem_.empty()) problem_ = text;
   }
 
