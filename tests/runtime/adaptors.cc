@@ -26,6 +26,9 @@ using test::submit;
 using Kind = LoggedCall::Kind;
 
 static_assert(ReplayingRuntime<Record<Ring>> && ScopedRuntime<Record<Ring>>);
+static_assert(RegionRuntime<Record<Ring>> && RegionRuntime<Record<Serial>>);
+static_assert(!RegionRuntime<Record<RuntimeArchetype>>);
+static_assert(PausingRuntime<Record<Ring>> && !PausingRuntime<Record<Serial>>);
 static_assert(!ReplayingRuntime<Record<test::Threads>> && !ReplayingRuntime<Check<Ring>>);
 static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));
 static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>));

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "nntile/core/call_site.hh"
+#include "nntile/core/region.hh"
 #include "nntile/runtime/concept.hh"
 #include "nntile/runtime/runtime_ref.hh"
 
@@ -70,6 +71,27 @@ template <Runtime R> class Forward {
   std::size_t workspace_bytes() const
   requires LendingRuntime<R> {
     return runtime_.workspace_bytes();
+  }
+
+  Handle region(Handle handle, Region const& part)
+  requires requires(R& inner) { inner.region(handle, part); } {
+    return runtime_.region(handle, part);
+  }
+  Handle find(void const* address)
+  requires requires(R& inner) { inner.find(address); } {
+    return runtime_.find(address);
+  }
+  Handle region_at(void const* address, Region const& part)
+  requires requires(R& inner) { inner.region_at(address, part); } {
+    return runtime_.region_at(address, part);
+  }
+  void pause()
+  requires PausingRuntime<R> {
+    runtime_.pause();
+  }
+  void resume()
+  requires PausingRuntime<R> {
+    runtime_.resume();
   }
 
   ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
