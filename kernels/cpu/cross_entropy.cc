@@ -68,8 +68,8 @@ template <class T, class Label> struct CrossEntropy {
                                    });
     task.sum[i] = sum;
     bool const ignored = task.labels[i] == args.ignore_index;
-    Index const at = task.labels[i] - args.v_begin;
-    bool const here = !ignored && at >= 0 && at < args.v;
+    Index const at = ignored ? -1 : task.labels[i] - args.v_begin;
+    bool const here = at >= 0 && at < args.v;
     V const picked = here ? static_cast<V>(x[at]) : args.chain.start(task.loss, i);
     if (!args.chain.last)
       task.loss[i] = picked;
@@ -103,8 +103,8 @@ template <class T, class Label> struct CrossEntropyBackward {
       V const w = static_cast<V>(args.scale) * dloss[i];
       Vec<V> const shift(static_cast<double>(buffers.at<V const>(Operand::max)[i]));
       Vec<V> const factor(static_cast<double>(w / buffers.at<V const>(Operand::sum)[i]));
-      Index const label = labels[i] - args.v_begin;
-      bool const here = !ignored && label >= 0 && label < args.v;
+      Index const label = ignored ? -1 : labels[i] - args.v_begin;
+      bool const here = label >= 0 && label < args.v;
       // dx may be x: both are read before the row is written.
       V const picked = here ? static_cast<V>(x[label]) : V(0);
       T const before = here && args.beta != 0 ? dx[label] : T(0);

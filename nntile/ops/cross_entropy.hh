@@ -166,8 +166,8 @@ struct CrossEntropy {
       V sum = chain.start(sums, i);
       for (Index p = 0; p < args.v; ++p) sum += std::exp(V(x[p]) - maxima[i]);
       sums[i] = sum;
-      Index const at = labels[i] - args.v_begin;
-      bool const here = !ignored && at >= 0 && at < args.v;
+      Index const at = ignored ? -1 : labels[i] - args.v_begin;
+      bool const here = at >= 0 && at < args.v;
       V const picked = here ? V(x[at]) : chain.start(losses, i);
       losses[i] = !chain.last ? picked : ignored ? V(0) : std::log(sum) + maxima[i] - picked;
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/cross_entropy.hh"
 
+#include <limits>
+
 #include "tests/support/eager_gradient.hh"
 #include "tests/support/op_driver.hh"
 
@@ -82,6 +84,23 @@ TEST_CASE("a class of the logits may stand for ignored labels, and they have no 
   test::check_op(c);
   auto const got = test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32));
   for (Index v = 0; v < 7; ++v) CHECK(got[5].get(2 * 7 + v) == 0);
+}
+
+TEST_CASE("the least of all numbers may stand for ignored labels", "[ops][cross_entropy]") {
+  constexpr Index least = std::numeric_limits<Index>::min();
+  Shape const logits{130, 3}, tokens{3};
+  auto c =
+      op_case<ops::CrossEntropy>({.ignore_index = least}, {logits, tokens, tokens, tokens, tokens});
+  c.prepare = [](std::vector<Array>& operands) {
+    for (Index const i : {0, 2}) operands[1].set(i, 100);
+    operands[1].set(1, static_cast<double>(least));
+  };
+  auto const operands = test::make_operands(c, DType::fp32);
+  auto const whole = test::run_kernel(c, DType::fp32, operands);
+  CHECK(whole[2].get(1) == 0);
+  // The second tile counts its labels from 64.
+  auto const cut = test::run_kernel(c, DType::fp32, operands, {.cuts = {{"v", {64, 66}}}});
+  CHECK(test::difference(c, cut, whole) == "");
 }
 
 TEST_CASE("cross_entropy has a gradient", "[ops][cross_entropy]") {
