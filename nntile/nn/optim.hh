@@ -73,7 +73,7 @@ class AdamW {
         updates.push_back({here(parameter.node), here(gradient), parameter.decays});
     read_narrow_gradients(updates, options);
     Node scale;
-    if (options.clip > 0) scale = clip_scale_of(updates, options.clip);
+    if (options.clip > 0 && !updates.empty()) scale = clip_scale_of(updates, options.clip);
     for (Update const& update : updates) {
       TensorSpec spec = graph_.tensor_of(update.parameter).spec;
       spec.dtype = options.states.value_or(spec.dtype);
@@ -107,7 +107,7 @@ class AdamW {
   Node const& step() const { return step_; }
   /// Optimizer states; all begin at 0.
   std::vector<Node> const& states() const { return states_; }
-  /// The gradients' global norm (fp64 scalar, its square), where clipping is on.
+  /// The gradients' global norm (fp64 scalar, its square), where clipping is on and there are any.
   Node const& squared_norm() const { return squared_norm_; }
 
  private:

@@ -105,6 +105,18 @@ TEST_CASE("a parameter without gradient is no part of the optimizer's graph", "[
   CHECK(update.tensor_of(update.at("w")).attributes.requires_grad);
 }
 
+TEST_CASE("without gradients there is nothing to clip", "[nn][optim]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {4}}, "w");
+  nn::ParameterList others(graph);
+  others.add({.shape = {4}}, "unused", 0, 1, true);
+  Gradients const gradients = add_gradients(graph, sum_slice(w).mark_output());
+  nn::AdamW const adamw(others, gradients, {.clip = 1});
+  CHECK_FALSE(adamw.squared_norm());
+  CHECK(adamw.states().empty());
+  CHECK_NOTHROW(Plan(graph));
+}
+
 TEST_CASE("a first step is lr along the gradient, and decays what is to decay", "[nn][optim]") {
   LogicalGraph graph;
   nn::ParameterList parameters(graph);
