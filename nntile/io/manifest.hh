@@ -111,6 +111,16 @@ inline Json state_to_json(TrainingState const& state) {
   return json;
 }
 
+/// A manifest whose `model` or `run` is no object could not be opened.
+inline void check_object(std::uint64_t step, char const* name, Json const& value) {
+  if (!value.is_object())
+    throw ValueError(concat("checkpoint of step ", step, ": '", name, "' is ",
+                            value.is_null()    ? "null"
+                            : value.is_array() ? "an array"
+                                               : "a single value",
+                            " where an object is needed, such as Json::object()"));
+}
+
 /// Numbers that JSON cannot hold would come back as something else.
 inline void check_finite(TrainingState const& state) {
   if (state.loss && !std::isfinite(*state.loss))
@@ -125,9 +135,11 @@ inline void check_finite(TrainingState const& state) {
 }  // namespace detail
 
 /// The text of manifest.json, its own checksum included. Throws ValueError when a number is not
-/// finite or a text is not UTF-8.
+/// finite, a text is not UTF-8, or `model` or `run` is no object.
 inline std::string manifest_text(Manifest const& manifest) {
   detail::check_finite(manifest.state);
+  detail::check_object(manifest.state.step, "model", manifest.model);
+  detail::check_object(manifest.state.step, "run", manifest.state.run);
   Json json = detail::state_to_json(manifest.state);
   json["format"] = manifest_format;
   auto const of_one = [](FileRecord const& file) {

@@ -176,6 +176,20 @@ TEST_CASE("numbers that are not finite are not saved", "[io][checkpoint]") {
   CHECK(list_directory(scratch.path()) == Names{"step-0000000001"});
 }
 
+TEST_CASE("a model or a run that is no object is not saved, and older checkpoints stay",
+          "[io][checkpoint]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path(), {.keep = 1});
+  save_step(directory, 1);
+  CHECK_THAT(thrown<ValueError>([&] { directory.save({}, state_at(2), {}); }),
+             Contains("step 2: 'model' is null where an object is needed"));
+  TrainingState state = state_at(2);
+  state.run = Json::array();
+  CHECK_THAT(thrown<ValueError>([&] { directory.save(small_config, state, {}); }),
+             Contains("step 2: 'run' is an array where an object is needed"));
+  CHECK(list_directory(scratch.path()) == Names{"step-0000000001"});
+}
+
 TEST_CASE("pieces are whole rows and cover each byte once", "[io][checkpoint]") {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
   auto const note = [&](std::uint64_t offset, std::uint64_t bytes) {
