@@ -161,7 +161,8 @@ class Checkpoint {
     }
     auto const check_seen = [&](TensorRecord const& record) {
       if (wants(part, record) && !seen.contains(record.name))
-        fail(concat("holds tensor ", in_quotes(record.name), ", which this model does not have"));
+        fail(concat("holds tensor ", in_quotes(record.name),
+                    seen.empty() ? detail::nothing_to_load : ", which this model does not have"));
     };
     for (std::size_t i = 0; i < manifest_.size(); ++i)
       if (!manifest_.is_piece(i)) check_seen(manifest_[i]);

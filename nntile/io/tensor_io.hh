@@ -207,9 +207,16 @@ void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_
   }
 }
 
+/// The end of an error for a caller without targets.
+inline constexpr std::string_view nothing_to_load =
+    ", and no tensor was given to load it into; a store has tensors once graphs are compiled on it";
+
 inline void refuse_unwanted(std::span<TensorTarget const> targets, std::string_view name,
                             std::string const& path) {
   if (is_padding(name)) return;
+  if (targets.empty())
+    throw FormatError(
+        concat(path_in_quotes(path), " has tensor ", in_quotes(name), nothing_to_load));
   if (std::none_of(targets.begin(), targets.end(),
                    [&](TensorTarget const& target) { return target.name == name; }))
     throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(name),

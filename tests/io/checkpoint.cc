@@ -245,3 +245,14 @@ TEST_CASE("a safetensors file is loaded by name, whatever it is called", "[io][c
              Contains("is not among those to load"));
   CHECK_NOTHROW(load_tensors(file, targets, Extra::ignored));
 }
+
+TEST_CASE("loading into a store on which nothing is compiled yet says so", "[io][checkpoint]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  auto const checkpoint = Checkpoint::open(save_step(directory, 1).path);
+  auto const file = SafetensorsFile::open(checkpoint.path() + "/model.safetensors");
+  CHECK_THAT(thrown<FormatError>([&] { load_tensors(file, {}); }),
+             Contains("no tensor was given") && Contains("once graphs are compiled on it"));
+  CHECK_THAT(thrown<FormatError>([&] { checkpoint.load({}); }),
+             Contains("no tensor was given") && Contains("once graphs are compiled on it"));
+}
