@@ -36,9 +36,10 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
     throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.dtype), " here but ",
                            name_of(planned.dtype), " in the new graph"));
   if (!(stored.tiling.shape() == planned.tiling.shape()))
-    throw PlanError(concat("store: '", planned.name, "' has shape ",
-                           to_string(stored.tiling.shape()), " here but ",
-                           to_string(planned.tiling.shape()), " in the new graph"));
+    throw PlanError(concat(
+        "store: '", planned.name, "' has shape ", to_string(stored.tiling.shape()), " here but ",
+        to_string(planned.tiling.shape()), " in the new graph; give one another name",
+        planned.attributes.persistent ? "" : ", or both an open dimension, as in {2, \"batch\"}"));
   if (storage != planned.storage)
     throw PlanError(concat("store: '", planned.name, "' is ", name_of(storage), " here but ",
                            name_of(planned.storage),

@@ -297,7 +297,8 @@ TEST_CASE("a tensor that another graph declares in numbers keeps its shape", "[g
                    (void)compile(open.graph, store,
                                  {.tile = 2, .dims = {{"seq", 6}, {"batch", 2}}});
                  }),
-                 "store: 'x' has shape {4, 5, 2} here but {4, 6, 2} in the new graph"));
+                 "store: 'x' has shape {4, 5, 2} here but {4, 6, 2} in the new graph; give one "
+                 "another name, or both an open dimension, as in {2, \"batch\"}"));
 }
 
 TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
