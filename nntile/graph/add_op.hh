@@ -86,8 +86,8 @@ inline DynamicArray<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& inf
   for (std::size_t i = 0; i < visible; ++i)
     if (operands[i].access == Access::read) needed = i + 1;
   if (given.size() < needed || given.size() > visible)
-    throw GraphError(concat(info.name, ": ", given.size(), " operands given, but it takes ", needed,
-                            " to ", visible));
+    throw GraphError(
+        concat(info.name, ": ", detail::wrong_count(given.size(), operands, needed, visible)));
 
   (void)detail::graph_of(info, attrs, given);
   TypedOperand typed[max_operands];

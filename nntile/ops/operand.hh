@@ -5,10 +5,12 @@
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <type_traits>
 
 #include "nntile/core/access.hh"
 #include "nntile/core/dtype.hh"
+#include "nntile/core/error.hh"
 #include "nntile/core/inplace_vector.hh"
 
 namespace nntile {
@@ -93,6 +95,21 @@ struct OperandInfo {
 
 inline constexpr std::size_t max_operands = 16;
 using Operands = inplace_vector<OperandInfo, max_operands>;
+
+namespace detail {
+
+/// An error's text: operands were given, and the first `most` of a table, but at least `least`, are
+/// needed.
+inline std::string wrong_count(std::size_t given, Operands const& operands, std::size_t least,
+                               std::size_t most) {
+  std::string text = concat(given, given == 1 ? " operand" : " operands", " given, but it takes ");
+  if (least < most) text += concat(least, " to ");
+  text += std::to_string(most);
+  for (std::size_t i = 0; i < most; ++i) text += concat(i == 0 ? ": " : ", ", operands[i].name);
+  return text;
+}
+
+}  // namespace detail
 
 /// The enum beside an op's table, of the same names in the same order.
 template <class Name>

@@ -302,7 +302,7 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
   while (visible < call.operands.size() && call.operands[visible].carry == Carry::none) ++visible;
   if (given.size() != visible)
     throw ShapeError(
-        concat(op.name, ": ", given.size(), " operands given, but it takes ", visible));
+        concat(op.name, ": ", detail::wrong_count(given.size(), call.operands, visible, visible)));
   R& runtime = *given[0].runtime;
   detail::check_context(op.name, runtime, context);
   TypedOperand typed[max_operands];

@@ -352,6 +352,15 @@ TEST_CASE("swapped operands are recognised by their dtypes", "[graph][logical]")
   CHECK(contains(message_of<TypeError>([&] { cross_entropy(tokens, table); }), "swapped?"));
 }
 
+TEST_CASE("a call of too few or too many operands lists those that it takes", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 4}}, "x");
+  CHECK(message_of<GraphError>([&] { gemm(x); }) ==
+        "gemm: 1 operand given, but it takes 2 to 3: a, b, c");
+  CHECK(message_of<GraphError>([&] { gelutanh(x, x, x); }) ==
+        "gelutanh: 3 operands given, but it takes 1 to 2: x, y");
+}
+
 TEST_CASE("more bytes than can be counted are refused", "[graph][logical]") {
   LogicalGraph graph("g");
   CHECK(contains(message_of<ShapeError>([&] { graph.parameter({.shape = {Index{1} << 61}}, "x"); }),

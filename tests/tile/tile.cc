@@ -128,6 +128,13 @@ TEST_CASE("tiles of sizes that do not fit are refused by name", "[tile][tile]") 
         "tile 'a': 5 values for shape {4, 3}");
 }
 
+TEST_CASE("a call of too few tiles lists those that it takes", "[tile][tile]") {
+  Serial runtime;
+  Tile<float, Serial> const x(runtime, {2}, "x");
+  CHECK(message_of<ShapeError>([&] { gelutanh(x); }) ==
+        "gelutanh: 1 operand given, but it takes 2: x, y");
+}
+
 TEST_CASE("tiles of two runtime objects do not meet", "[tile][tile]") {
   Serial one, two;
   auto const a = filled(one, 1, "a"), b = filled(two, 1, "b");
