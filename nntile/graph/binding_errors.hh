@@ -21,8 +21,10 @@ namespace nntile::detail {
     names.push_back(tensor.name);
     if (tensor.name != name) continue;
     if (!plan.used(t))
-      throw GraphError(concat(at, "does not need '", name,
-                              "': no op on the way to an output or a kept tensor uses it"));
+      throw GraphError(
+          concat(at, "does not need '", name,
+                 "': no op on the way to an output or a kept tensor uses it; to read ",
+                 "what an op computes, call mark_output() of its node before planning"));
     if (tensor.storage == Storage::view)
       throw GraphError(concat(at, "has '", name, "' as a view of '",
                               plan.tensors()[tensor.base].name, "'; use that one"));
@@ -30,6 +32,19 @@ namespace nntile::detail {
                             "of its node before planning to read it after a run"));
   }
   throw GraphError(concat(at, "has no tensor '", name, "'", did_you_mean(name, names)));
+}
+
+/// Throws LifetimeError: a run would read a kept tensor that nothing has written.
+[[noreturn]] inline void fail_without_value(Plan const& plan, PlannedTensor const& tensor) {
+  std::string const of = concat(tensor.name, "' of graph '", plan.name(), "' ");
+  if (tensor.attributes.external)
+    throw LifetimeError(concat("execute: input '", of, "was never bound: call bind_input(\"",
+                               tensor.name,
+                               "\", values) first, or, of a Graph, run[node] = values"));
+  throw LifetimeError(concat(
+      "execute: ", tensor.attributes.requires_grad ? "parameter '" : "state '", of,
+      "has no value yet: load it, run a graph on the same store that fills it, or call write(\"",
+      tensor.name, "\", values) of the store first"));
 }
 
 /// Throws OutOfMemory: a place has too little left for the plan.

@@ -356,14 +356,7 @@ template <Runtime R> class CompiledGraph {
     each_first_use(tasks, [&](PlannedBuffer const& buffer, Access access) {
       PlannedTensor const& tensor = plan_->tensors()[buffer.tensor];
       if (!reads(access) || store_->has_value(stored_of(tensor), buffer.tile)) return;
-      std::string const of = concat("' of graph '", plan_->name(), "' ");
-      if (tensor.attributes.external)
-        throw LifetimeError(concat("execute: input '", tensor.name, of, "was never bound: call ",
-                                   "bind_input(\"", tensor.name, "\", values) first"));
-      throw LifetimeError(concat(
-          "execute: ", tensor.attributes.requires_grad ? "parameter '" : "state '", tensor.name, of,
-          "has no value yet: load it, run a graph that fills it, or call write(\"", tensor.name,
-          "\", values) of the store first"));
+      detail::fail_without_value(*plan_, tensor);
     });
   }
   /// Notes that the tensors which a run writes have values from then on.

@@ -200,7 +200,8 @@ TEMPLATE_LIST_TEST_CASE("an input that was never bound is named before anything 
   auto run = compile(graph, store, {}, {.replay = replay});
   store.template write<float>("w", std::vector<float>(4));
   CHECK(message_of<LifetimeError>([&] { run.execute(); }) ==
-        "execute: input 'x' of graph 'g' was never bound: call bind_input(\"x\", values) first");
+        "execute: input 'x' of graph 'g' was never bound: call bind_input(\"x\", values) first, "
+        "or, of a Graph, run[node] = values");
   CHECK_NOTHROW(runtime.wait_all());
   CHECK_THROWS_AS(run.execute_async(), LifetimeError);
   run.template bind_input<float>("x", std::vector<float>(4, 1));
@@ -217,8 +218,10 @@ TEST_CASE("a parameter or state without a value is named", "[graph][compiled]") 
   TensorStore<Ring> store(runtime);
   auto run = compile(graph, store);
   run.bind_input<float>("one", std::vector<float>(4));
-  CHECK(contains(message_of<LifetimeError>([&] { run.execute(); }),
-                 "execute: parameter 'w' of graph 'g' has no value yet: load it, "));
+  CHECK(
+      contains(message_of<LifetimeError>([&] { run.execute(); }),
+               "execute: parameter 'w' of graph 'g' has no value yet: load it, run a graph on the "
+               "same store that fills it, or call write(\"w\", values) of the store first"));
   store.write<float>("w", std::vector<float>(4));
   CHECK(contains(message_of<LifetimeError>([&] { run.execute(); }), "state 'sum' of graph 'g'"));
   ops::fill({.value = 0}, init.state({.shape = {4}}, "sum"));
@@ -255,8 +258,10 @@ TEST_CASE("a value that is not kept is asked for with the remedy", "[graph][comp
         "node before planning to read it after a run");
   CHECK(got("Outputs") == "get_output: graph 'g' has no tensor 'Outputs'; did you mean 'output'?");
   CHECK(got("weight") == "get_output: graph 'g' has no tensor 'weight'");
-  CHECK(contains(message_of<GraphError>([&] { run.bind_input<float>("unused", {}); }),
-                 "does not need 'unused'"));
+  CHECK(
+      contains(message_of<GraphError>([&] { run.bind_input<float>("unused", {}); }),
+               "does not need 'unused': no op on the way to an output or a kept tensor uses it; to "
+               "read what an op computes, call mark_output() of its node before planning"));
   CHECK(contains(message_of<GraphError>([&] { (void)graph.at("hiden"); }), "mean 'hidden'?"));
 }
 
