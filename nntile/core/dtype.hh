@@ -14,8 +14,9 @@
 
 namespace nntile {
 
-/// Element type of a tensor. The fp32_fast tags store fp32 and allow GEMM in a reduced format in
-/// `Numerics::fast`.
+/// Element type of a tensor. Elements in C++ are double, float, bf16_t, fp16_t, those of the tags
+/// (fp32_fast_tf32_t ...), std::int64_t, std::int32_t and bool. The fp32_fast tags store fp32 and
+/// allow GEMM in a reduced format in `Numerics::fast`.
 enum class DType : std::uint8_t {
   fp64,
   fp32,

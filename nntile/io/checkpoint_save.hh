@@ -31,7 +31,10 @@ struct SavedCheckpoint {
 /// A directory in which one run keeps its checkpoints. Locks it while it lives, so that two runs
 /// cannot mix. Across ranks, whose file system is one, all make, ask and save together: rank 0 has
 /// the directory, each writes files of its own into it, and rank 0 commits when all have ended.
-/// If one rank fails, all throw, with its number.
+/// If one rank fails, all throw, with its number. Of a TensorStore, on which all graphs have been
+/// compiled, with io/store.hh:
+///   directory.save(model, {{.step = 100}}, sources_of(store, is_saved));
+///   Checkpoint::open(*directory.latest()).load(targets_of(store, is_saved));
 class CheckpointDirectory {
  public:
   /// Makes the directory where there is none, removes what an interrupted save left, and tries
