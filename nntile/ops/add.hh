@@ -13,7 +13,8 @@ struct AddAttrs {
 };
 
 /// z = alpha*x + beta*y, evaluated as fma(alpha, x, beta*y); beta = 0 leaves y out, and a NaN there
-/// does not leak. dtypes {every float}. Cost: 3|x| * size bytes. z may be x or y.
+/// does not leak. Shapes are equal: add_fiber and add_slice repeat an operand of fewer dimensions.
+/// dtypes {every float}. Cost: 3|x| * size bytes. z may be x or y.
 struct Add : Elementwise<Add, AddAttrs> {
   static constexpr char const* name = "add";
   enum class Operand : std::uint8_t { x, y, z };
