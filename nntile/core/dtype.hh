@@ -31,7 +31,7 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int dtype_count = 10;
 
-/// Every dtype, in the order of the enumeration: what casts and copies take.
+/// Every dtype, in the order of the enumeration: what casts take.
 inline constexpr DType all_dtypes[] = {
     DType::fp64,           DType::fp32,           DType::bf16,  DType::fp16,  DType::fp32_fast_tf32,
     DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32, DType::boolean};

@@ -9,7 +9,7 @@ namespace ops {
 
 struct CopyAttrs {};
 
-/// y = x. dtypes {every float}. Cost: 2|x| * size bytes.
+/// y = x. dtypes {every float}; cast copies integers, too. Cost: 2|x| * size bytes.
 struct Copy : Elementwise<Copy, CopyAttrs> {
   static constexpr char const* name = "copy";
   enum class Operand : std::uint8_t { x, y };
