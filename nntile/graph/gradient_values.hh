@@ -20,7 +20,7 @@ struct GradientOptions {
   /// Parameter gradients are kept between runs, for optimizers in another graph.
   bool persistent = false;
   /// Adds to the persistent gradients instead of overwriting them: later micro-batches of one step.
-  /// Only with `persistent`.
+  /// Needs `persistent`. The first one's graph overwrites, or ops::fill sets them to 0 before it.
   bool accumulate = false;
   std::string phase = "backward";
 };

@@ -104,8 +104,8 @@ template <Runtime R> class Graph {
   Graph(LogicalGraph& graph, CompiledGraph<R> compiled)
       : graph_(&graph), compiled_(std::move(compiled)), tensors_(graph.tensor_count()) {}
 
-  /// An input, parameter, state or output. Throws GraphError for any other, with the way to keep
-  /// it.
+  /// An input, parameter, state or output; by name run[graph.at("x")]. Throws GraphError for any
+  /// other, with the way to keep it.
   GraphTensor<R> operator[](Node const& node) {
     (void)compiled_.plan();  // refuses a graph that was moved from
     if (&node.graph() != graph_)
