@@ -303,4 +303,14 @@ constexpr std::string_view name_of(DType dtype) {
   return names[static_cast<int>(dtype)];
 }
 
+/// The type of its elements in C++.
+constexpr std::string_view element_name_of(DType dtype) {
+  constexpr std::string_view names[dtype_count] = {"double",           "float",
+                                                   "bf16_t",           "fp16_t",
+                                                   "fp32_fast_tf32_t", "fp32_fast_fp16_t",
+                                                   "fp32_fast_bf16_t", "std::int64_t",
+                                                   "std::int32_t",     "bool"};
+  return names[static_cast<int>(dtype)];
+}
+
 }  // namespace nntile

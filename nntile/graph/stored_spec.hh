@@ -105,7 +105,8 @@ inline void check_number(StoredSpec const& spec, Index tile, char const* call) {
 template <Element T> void check_type(StoredSpec const& spec, char const* call) {
   if (spec.dtype != dtype_of<T>)
     throw TypeError(concat(call, ": '", spec.name, "' is ", name_of(spec.dtype), ", not ",
-                           name_of(dtype_of<T>)));
+                           name_of(dtype_of<T>), "; its elements are ",
+                           element_name_of(spec.dtype)));
 }
 /// Throws TypeError, ShapeError where `count` values are not the whole tensor.
 template <Element T>

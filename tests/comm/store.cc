@@ -209,8 +209,10 @@ TEST_CASE("what one rank cannot gather fails on all, with its number", "[comm][s
     else
       (void)store.template gather<float>("values");
   });
-  CHECK(thrown[0] == "gather of 'values': rank 1: gather: 'values' is fp32, not fp64");
-  CHECK(thrown[1] == "gather: 'values' is fp32, not fp64");
+  CHECK(thrown[0] ==
+        "gather of 'values': rank 1: gather: 'values' is fp32, not fp64; its "
+        "elements are float");
+  CHECK(thrown[1] == "gather: 'values' is fp32, not fp64; its elements are float");
 }
 
 TEST_CASE("the hash of all parameters and states is one rank's on every rank", "[comm][store]") {

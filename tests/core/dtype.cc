@@ -190,6 +190,8 @@ TEST_CASE("names of dtypes are distinct", "[core][dtype]") {
     for (int j = 0; j < i; ++j)
       CHECK(name_of(static_cast<DType>(i)) != name_of(static_cast<DType>(j)));
   CHECK(std::string(name_of(DType::boolean)) == "bool");
+  CHECK(element_name_of(DType::bf16) == "bf16_t");
+  CHECK(element_name_of(DType::int64) == "std::int64_t");
 }
 
 TEST_CASE("floats accumulate in fp32, but fp64 and integers in themselves", "[core][dtype]") {

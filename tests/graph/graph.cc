@@ -147,7 +147,7 @@ TEST_CASE("values of another number or type are refused by the tensor's name", "
   CHECK(contains(message_of<TypeError>([&] { run[x] = std::vector<double>(4); }),
                  "'x' is fp32, not fp64"));
   CHECK(contains(message_of<TypeError>([&] { (void)run[x].read<std::int64_t>(); }),
-                 "'x' is fp32, not int64"));
+                 "'x' is fp32, not int64; its elements are float"));
   CHECK(contains(message_of<ShapeError>([&] { (void)run[x].item<float>(); }), "1 values for 'x'"));
 }
 
