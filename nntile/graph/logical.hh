@@ -368,7 +368,7 @@ class LogicalGraph {
     if (!names.empty() && names.size() != spec.shape.size())
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has axes \"", spec.axes,
                               "\", ", names.size(), " names, but its shape ", to_string(spec.shape),
-                              " has ", spec.shape.size(), " dimensions"));
+                              " has ", spec.shape.size(), " dimensions; a blank parts two names"));
   }
 
   friend class Differentiator;

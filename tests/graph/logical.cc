@@ -282,7 +282,7 @@ TEST_CASE("an axes string that contradicts the shape is refused", "[graph][logic
   LogicalGraph graph("g");
   CHECK(message_of<ShapeError>([&] { graph.input({.shape = {4, 4, 4}, .axes = "a b"}, "x"); }) ==
         "graph 'g': tensor 'x' has axes \"a b\", 2 names, but its shape {4, 4, 4} has 3 "
-        "dimensions");
+        "dimensions; a blank parts two names");
   CHECK_THROWS_AS(graph.input({.shape = {4}, .axes = "a b"}, "x"), ShapeError);
   auto const twice =
       message_of<ShapeError>([&] { graph.input({.shape = {4, 4}, .axes = "a a"}, "x"); });
