@@ -4,6 +4,7 @@
 #include "kernels/starpu/process.hh"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -200,6 +201,12 @@ int worker_limit() noexcept { return std::min(STARPU_MAXCPUS, STARPU_NMAXWORKERS
 
 Workers start(Start const& start) {
   Process& p = process();
+  // Before the lock, which a thread of the parent may hold.
+  if (pid_t const runs_in = p.runs_in.load(); runs_in != 0 && runs_in != getpid())
+    throw LifetimeError(
+        concat("StarPU: called in a process that was forked from process ", runs_in,
+               " while StarPU ran there: its threads are in the parent alone; end its objects "
+               "before the fork, or make a runtime of another kind in the child"));
   std::lock_guard guard(p.gate);
   int const workers = start.workers;
   if (p.objects > 0) {
@@ -235,6 +242,7 @@ Workers start(Start const& start) {
   p.looks_before_nap = oversubscribed ? 1 : looks_while_spinning;
   p.spin_ns = oversubscribed ? 0 : spin_ns;
   p.objects = 1;
+  p.runs_in = getpid();
   p.devices = running_workers().cuda;
   starpu_worker_get_ids_by_type(STARPU_CUDA_WORKER, p.device_ids, STARPU_NMAXWORKERS);
   return {.cpu = p.workers, .cuda = p.devices};
@@ -244,6 +252,7 @@ void stop() noexcept {
   Process& p = process();
   std::lock_guard guard(p.gate);
   if (--p.objects > 0) return;
+  p.runs_in = 0;
   if (p.paused.load()) starpu_resume();  // shutting down paused workers aborts
   p.paused = false;
   if (p.idle_hook >= 0) starpu_idle_hook_deregister(p.idle_hook);

@@ -3,6 +3,7 @@
 // State that the StarPU objects of one process share. Internal to kernels/starpu/.
 
 #include <starpu.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -22,6 +23,7 @@ struct CodeletEntry {
 
 /// Constant-initialised and never destroyed, so that objects of any lifetime may use it.
 struct Process {
+  std::atomic<pid_t> runs_in{0};  // the process in which objects are; 0: there are none
   std::mutex gate;  // guards the counted start and every starpu_pause and starpu_resume
   int objects = 0;
   bool started_here = false;  // not by the application itself

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -21,6 +23,8 @@
 
 #include "nntile/core/computation.hh"
 #include "nntile/core/machine_model.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/runtime/forked.hh"
 #include "tests/runtime/starpu_tasks.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -239,6 +243,29 @@ TEST_CASE("a runtime that ends while buffers are locked releases them", "[runtim
     runtime.lock(buffer, Access::update);
   }
   CHECK(released == 1);
+}
+
+TEST_CASE("a forked child may destroy the runtime, any call there throws, and it makes no other",
+          "[runtime][starpu]") {
+  auto runtime = std::make_unique<StarPU>(RuntimeOptions{.workers = 1});
+  DataHandle const a = test::cell(*runtime, 1);
+  test::TokenKeeper keeper;
+  Event const first = test::submit(*runtime, test::keep_codelet, {{a, Access::update}}, &keeper);
+  (void)keeper.at(0);
+  int const right = test::in_child([&] {
+    auto const refused = test::refused_in_child<std::function<void()>>;
+    int count = refused("submit", [&] { test::submit(*runtime, test::step_codelet, {}); });
+    count += refused("wait", [&] { runtime->wait(first); });
+    count += refused("done", [&] { (void)runtime->done(first); });
+    count += refused("lock", [&] { (void)runtime->lock(a, Access::read); });
+    count += refused("retire", [&] { runtime->retire(a); });
+    count += contains(message_of<LifetimeError>([] { StarPU other; }), "forked from process");
+    runtime.reset();
+    return count;
+  });
+  CHECK(right == 6);
+  keeper.at(0).complete();
+  CHECK(test::read(*runtime, a) == 1);
 }
 
 TEST_CASE("inside a task of one object another is out of bounds", "[runtime][starpu]") {

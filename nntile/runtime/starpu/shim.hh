@@ -49,7 +49,7 @@ struct Start {
 /// Joins the process's StarPU, starting it unless it runs. Returns the numbers of workers. Throws
 /// ValueError in place of StarPU's aborts: too many workers, others than those that run, no folder
 /// that it can write its calibration to; DeviceError: CUDA workers where StarPU was built without
-/// them, or more than there are devices.
+/// them, or more than there are devices; LifetimeError: in a process that was forked while it ran.
 Workers start(Start const& start);
 /// Leaves it; the last one to leave shuts it down. Nothing of the caller may be in flight.
 void stop() noexcept;

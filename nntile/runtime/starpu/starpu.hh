@@ -51,6 +51,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   /// run in this process already; a STARPU_NCUDA that is no number; no folder (STARPU_HOME, HOME)
   /// that StarPU can write to.
   /// DeviceError: more devices are asked for than this build of StarPU or the machine has.
+  /// LifetimeError: inside a task, or this process was forked from one in which StarPU ran then.
   /// Tasks run on devices where their codelets have such entries: those of kernels::find() do once
   /// use_cuda_kernels() was called (nntile/runtime/cuda.hh).
   explicit StarPU(RuntimeOptions const& options = {}, StarPUOptions const& starpu = {}) {
@@ -73,9 +74,15 @@ class StarPU : public support::StorageCalls<StarPU> {
     }
     starpu_shim::add_poller(poller_);
   }
-  /// Waits for tasks and tokens, releases what was adopted; never throws.
+  /// Waits for tasks and tokens, releases what was adopted; never throws. In a process that was
+  /// forked since, where StarPU's threads are not, it waits for nothing and releases nothing.
   ~StarPU() {
-    link_->close();
+    bool const in_child = thread_.in_child();
+    link_->close(!in_child);
+    if (in_child) {
+      std::construct_at(&wake_);  // a sleeper is in the parent, and would be waited for
+      return;
+    }
     auto const inside = thread_.enter_to_destroy();
     take_dropped();
     block_until_all_ended();
@@ -147,6 +154,7 @@ class StarPU : public support::StorageCalls<StarPU> {
     support::check_event(event, this, submitted_, "done");
     if (has_ended(event.sequence)) return true;
     auto const inside = thread_.enter_as_driver();
+    if (!inside) thread_.check_process("done");
     if (!inside || !tokens_.poll(true)) return false;
     return has_ended(event.sequence);
   }
@@ -388,7 +396,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   Workers workers_;
   std::optional<support::Workspaces> workspaces_;  // one a worker
   support::Failures failures_;
-  support::DrivingThread thread_{0, &link_->driver()};
+  support::DrivingThread thread_{starpu_shim::worker_limit(), &link_->driver()};
   support::BufferTable buffers_{failures_, {}, &thread_};
   support::Submitted submitted_;
   support::Events events_;
