@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Parts that communicators share: the checks of a message, its name in errors, and the count of
-// traffic.
+// Parts that communicators share: the checks of a message, its name in errors, also of one that is
+// waited for, and the count of traffic.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +31,25 @@ inline std::string describe(OpenRequest const& open) {
 /// The error of a receive to which a message of another size came.
 inline std::string wrong_size(OpenRequest const& open, std::size_t came) {
   return concat(describe(open), ": ", came, " bytes came, ", open.bytes, " were expected");
+}
+
+/// A transfer that has not ended, for those who ask what a rank waits for.
+struct WaitingTransfer {
+  bool sends = false;
+  Message message = {};
+  std::size_t bytes = 0;
+  std::string tensor = {};  // "": not said
+  std::int64_t tile = -1;
+  std::int64_t waited_ns = 0;  // since its task began
+};
+
+/// "receive of message 7 from rank 1, 4096 bytes of tensor 'h1', tile 3, for 2.1 s".
+inline std::string describe(WaitingTransfer const& waiting) {
+  OpenRequest const open{Request::none, waiting.sends, waiting.message, waiting.bytes};
+  return concat(describe(open), ", ", waiting.bytes, " bytes",
+                waiting.tensor.empty() ? "" : concat(" of tensor '", waiting.tensor, "'"),
+                waiting.tile < 0 ? "" : concat(", tile ", waiting.tile), ", for ",
+                static_cast<double>(waiting.waited_ns) * 1e-9, " s");
 }
 
 /// The requests that one rank has posted, and what those that ended have moved. Cost of a request:

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -26,25 +28,6 @@
 #include "nntile/core/threads.hh"
 
 namespace nntile {
-
-/// A transfer that has not ended, for those who ask what a rank waits for.
-struct WaitingTransfer {
-  bool sends = false;
-  Message message = {};
-  std::size_t bytes = 0;
-  std::string tensor = {};  // "": not said
-  std::int64_t tile = -1;
-  std::int64_t waited_ns = 0;  // since its task began
-};
-
-/// "receive of message 7 from rank 1, 4096 bytes of tensor 'h1', tile 3, for 2.1 s".
-inline std::string describe(WaitingTransfer const& waiting) {
-  OpenRequest const open{Request::none, waiting.sends, waiting.message, waiting.bytes};
-  return concat(describe(open), ", ", waiting.bytes, " bytes",
-                waiting.tensor.empty() ? "" : concat(" of tensor '", waiting.tensor, "'"),
-                waiting.tile < 0 ? "" : concat(", tile ", waiting.tile), ", for ",
-                static_cast<double>(waiting.waited_ns) * 1e-9, " s");
-}
 
 /// State that all engines share, so that the codelets know no communicator: the transfers whose
 /// tasks have begun.
@@ -75,18 +58,13 @@ class TransferQueue {
   /// Ends all open transfers, and each later one, with that error: for a program that gives its
   /// peers up and is about to end, since the communicator may still touch their bytes. Any thread.
   void give_up(std::string const& reason) {
-    std::string const text = reason.empty() ? "given up" : reason;
-    std::vector<Transfer> lost;
     {
       detail::Lock guard(mutex_);
-      given_up_ = text;
-      lost.swap(open_);
-      lost.insert(lost.end(), held_.begin(), held_.end());
-      held_.clear();
-      in_flight_.clear();
+      given_up_ = reason.empty() ? "given up" : reason;
       carriers_.clear();
+      end_all(given_up_);
     }
-    for (Transfer const& one : lost) one.token.complete({text.c_str()});
+    (void)complete_ended({});
   }
 
   /// The reason that a tile was not computed, as it goes to those who wait for it.
@@ -116,6 +94,7 @@ class TransferQueue {
     std::uint64_t number = 0;             // ascending
     std::int64_t record_number = -1;      // of the message behind an empty one; -1: none
     std::shared_ptr<Record> record = {};  // its content; of a receive when it is posted
+    std::string error = {};               // of one that has ended
   };
   /// Takes a transfer whose task has begun; posts nothing. One whose number is in flight in that
   /// direction, of a run before, is held back until that has ended. Any thread. Throws CommError
@@ -136,8 +115,10 @@ class TransferQueue {
 
  protected:
   /// Puts a transfer behind those that are open, or behind those that are held back. Under the
-  /// lock. Throws std::bad_alloc.
+  /// lock. Throws std::bad_alloc, having changed nothing.
   std::vector<Transfer>& enter(Transfer& transfer) {
+    std::size_t const most = open_.size() + held_.size() + ended_.size() + 1;
+    if (ended_.capacity() < most) ended_.reserve(2 * most);
     bool const first = in_flight_.insert(key(transfer)).second;
     auto& list = first ? open_ : held_;
     transfer.number = ++added_;
@@ -166,40 +147,50 @@ class TransferQueue {
       throw;
     }
   }
-  /// Before a token that was taken out of `open_` is completed: another one carries on. Under the
-  /// lock.
-  void replace_carrier(Completion const& token) {
-    auto const same = [&](Completion const& carrier) {
-      return carrier.owner == token.owner && carrier.id == token.id;
-    };
-    if (std::erase_if(carriers_, same) == 0) return;
-    for (auto const* list : {&open_, &held_})
-      for (Transfer const& one : *list)
-        if (one.token.owner == token.owner) return carry(one.token);
-  }
-  /// Goes on with the message that says why none of the bytes came, or went. Throws std::bad_alloc.
-  void go_on(Transfer was) {
-    if (!was.sends) was.record = std::make_shared<Record>();
-    was.message.number = std::exchange(was.record_number, -1);
-    was.bytes = std::as_writable_bytes(std::span(was.record->text));
-    was.request = Request::none;
-    (void)enter(was);
-  }
-  /// Takes out a transfer that has ended. The next one of its number, if any, takes its place
-  /// behind those that are open. Under the lock.
-  Transfer remove(std::vector<Transfer>::iterator ended) {
-    Transfer was = std::move(*ended);
-    open_.erase(ended);
-    auto const next = std::find_if(held_.begin(), held_.end(),
-                                   [&](Transfer const& one) { return key(one) == key(was); });
-    if (next == held_.end()) {
-      in_flight_.erase(key(was));
-    } else {
-      next->number = ++added_;
-      open_.push_back(*next);  // there is room
-      held_.erase(next);
+  /// A text, or a shorter one where memory lacks: this one needs none.
+  static std::string text_of(std::string_view text) noexcept {
+    try {
+      return std::string(text);
+    } catch (...) {
+      return "no memory";
     }
-    return was;
+  }
+  /// Notes that an open transfer has ended, with a reason if it failed. The next one of its number,
+  /// if any, takes its place behind those that are open. Needs no memory: what has ended is not
+  /// lost. Under the lock.
+  void end(std::vector<Transfer>::iterator at, std::string error) noexcept {
+    at->error = std::move(error);
+    ended_.push_back(remove(at));  // there is room, since `enter`
+  }
+  /// The same of all, with one reason.
+  void end_all(std::string const& reason) noexcept {
+    while (!open_.empty()) end(open_.begin(), text_of(reason));
+  }
+  /// Goes on with the message that says why none of the bytes came, or went. Under the lock. Throws
+  /// std::bad_alloc, having changed nothing.
+  void go_on(std::vector<Transfer>::iterator at) {
+    std::ptrdiff_t const position = at - open_.begin();
+    Transfer next = *at;
+    if (!next.sends) next.record = std::make_shared<Record>();
+    next.message.number = std::exchange(next.record_number, -1);
+    next.bytes = std::as_writable_bytes(std::span(next.record->text));
+    next.request = Request::none;
+    (void)enter(next);
+    (void)remove(open_.begin() + position);
+  }
+  static bool is_same(Completion const& a, Completion const& b) noexcept {
+    return a.owner == b.owner && a.id == b.id;
+  }
+  /// Completes the tokens of what has ended; whether `polled` was one of them. Once the last token
+  /// is completed, the engine may be gone.
+  bool complete_ended(Completion const& polled) noexcept {
+    bool own = false;
+    for (std::optional<Transfer> next = take_ended(); next;) {
+      Transfer const now = *std::exchange(next, take_ended());
+      own = own || is_same(now.token, polled);
+      now.token.complete(now.error.empty() ? Status{} : Status{now.error.c_str()});
+    }
+    return own;
   }
 
   using Key = std::tuple<bool, int, std::int64_t>;
@@ -209,12 +200,59 @@ class TransferQueue {
   std::vector<Transfer> open_;   // by number; the posted ones first
   /// Of later runs, whose number is in flight in that direction already.
   std::vector<Transfer> held_;
-  std::set<Key> in_flight_;  // of all in open_
+  std::set<Key> in_flight_;      // of all in open_
+  std::vector<Transfer> ended_;  // tokens to be completed; with room for all the others
   std::vector<Completion> carriers_;
   std::string given_up_, broken_;
   std::uint64_t added_ = 0;
 
  private:
+  Transfer remove(std::vector<Transfer>::iterator at) noexcept {
+    Transfer was = std::move(*at);
+    open_.erase(at);
+    auto const next = std::find_if(held_.begin(), held_.end(),
+                                   [&](Transfer const& one) { return key(one) == key(was); });
+    if (next == held_.end()) {
+      in_flight_.erase(key(was));
+    } else {
+      next->number = ++added_;
+      open_.push_back(std::move(*next));  // there is room
+      held_.erase(next);
+    }
+    return was;
+  }
+  /// One that has ended, if another one carries on where it was a carrier. Where there is no memory
+  /// for that, it stays: the next poll, which is its own, tries again.
+  std::optional<Transfer> take_ended() noexcept {
+    detail::Lock guard(mutex_);
+    auto const at = std::find_if(ended_.begin(), ended_.end(), [this](Transfer const& one) {
+      return replace_carrier(one.token);
+    });
+    if (at == ended_.end()) return {};
+    Transfer was = std::move(*at);
+    ended_.erase(at);
+    return was;
+  }
+  /// False where there is no memory for it.
+  bool replace_carrier(Completion const& token) noexcept {
+    auto const carrier = std::find_if(carriers_.begin(), carriers_.end(),
+                                      [&](Completion const& one) { return is_same(one, token); });
+    if (carrier == carriers_.end()) return true;
+    for (auto const* list : {&open_, &held_})
+      for (Transfer const& one : *list) {
+        if (one.token.owner != token.owner) continue;
+        try {
+          one.token.poll(poll_, this, driver_only_);
+        } catch (...) {
+          return false;
+        }
+        *carrier = one.token;
+        return true;
+      }
+    carriers_.erase(carrier);
+    return true;
+  }
+
   Completion::Poll const poll_;
   bool const driver_only_;
 };
@@ -340,99 +378,90 @@ template <Communicator C> class Transfers : public TransferQueue {
     return static_cast<Transfers*>(static_cast<TransferQueue*>(queue))->progress(token);
   }
 
-  /// A transfer that has ended, with the error if it failed.
-  struct Ended {
-    Completion token;
-    std::string error;
-  };
-
-  /// Whether the task of the token has ended.
-  bool progress(Completion const& polled) {
+  /// Whether the task of the token has ended. Throws nothing: that would end the poll, and with it
+  /// the other transfers.
+  bool progress(Completion const& polled) noexcept {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
-    std::vector<Ended> ended;
-    try {
-      post(ended);
-      test(ended);
-    } catch (...) {
-      busy_.store(false, std::memory_order_release);
-      throw;
-    }
+    post();
+    test();
     busy_.store(false, std::memory_order_release);
-    // Once the last token is completed, the engine may be gone.
-    bool own = false;
-    for (Ended const& one : ended) {
-      own = own || (one.token.owner == polled.owner && one.token.id == polled.id);
-      one.token.complete(one.error.empty() ? Status{} : Status{one.error.c_str()});
+    return complete_ended(polled);
+  }
+
+  /// Calls the communicator; the error if it throws, which a user's may do with anything.
+  template <class Call> static std::string error_of(Call call) noexcept {
+    try {
+      call();
+      return {};
+    } catch (std::exception const& cause) {
+      return text_of(*cause.what() != 0 ? cause.what() : "it threw");
+    } catch (...) {
+      return text_of("it threw what is no std::exception");
     }
-    return own;
+  }
+  /// Keeps the first error. Under the lock.
+  void note(std::string const& error) noexcept {
+    if (broken_.empty()) broken_ = text_of(error);
   }
 
   /// Posts what has begun, in that order.
-  void post(std::vector<Ended>& ended) {
-    std::vector<Transfer> begun;
-    {
-      detail::Lock guard(mutex_);
-      for (std::size_t i = open_.size(); i-- > 0 && open_[i].request == Request::none;)
-        begun.push_back(open_[i]);
-    }
-    std::reverse(begun.begin(), begun.end());
-    for (Transfer const& one : begun) {
-      std::string error;
+  void post() noexcept {
+    detail::Lock lock(mutex_);
+    auto first = open_.end();
+    while (first != open_.begin() && (first - 1)->request == Request::none) --first;
+    std::uint64_t const last = added_;
+    while (first != open_.end() && first->number <= last) {
+      Transfer const one = *first;
+      lock.unlock();
       Request request = Request::none;
-      try {
+      std::string error = error_of([&] {
         request =
             one.sends ? comm_.send(one.bytes, one.message) : comm_.receive(one.bytes, one.message);
-      } catch (std::exception const& cause) {  // a communicator of the user's may throw anything
-        error = cause.what();
-      }
-      detail::Lock guard(mutex_);
-      if (broken_.empty()) broken_ = error;
-      auto const at = std::lower_bound(
+      });
+      lock.lock();
+      note(error);
+      first = std::lower_bound(
           open_.begin(), open_.end(), one.number,
           [](Transfer const& open, std::uint64_t number) { return open.number < number; });
-      if (at == open_.end() || at->number != one.number) continue;  // given up
-      at->request = request;
-      if (!error.empty()) take(at, std::move(error), ended);
+      if (first == open_.end() || first->number != one.number) continue;  // given up
+      first->request = request;
+      if (error.empty()) {
+        ++first;
+        continue;
+      }
+      std::ptrdiff_t const position = first - open_.begin();
+      end(first, std::move(error));
+      first = open_.begin() + position;
     }
   }
-  void test(std::vector<Ended>& ended) {
+  void test() noexcept {
     reported_.clear();
-    std::string broken;
-    try {
-      comm_.test(reported_);
-    } catch (std::exception const& cause) {
-      broken = cause.what();
-    }
+    std::string const broken = error_of([this] { comm_.test(reported_); });
     if (reported_.empty() && broken.empty()) return;
     detail::Lock guard(mutex_);
-    if (broken_.empty()) broken_ = broken;
+    note(broken);
     for (EndedRequest& one : reported_) {
       auto const at = std::lower_bound(
           open_.begin(), open_.end(), one.request, [](Transfer const& open, Request request) {
             return open.request != Request::none && open.request < request;
           });
       if (at == open_.end() || at->request != one.request) continue;
-      take(at, std::move(one.error), ended, one.came_empty);
+      take(at, std::move(one.error), one.came_empty);
     }
-    while (!broken.empty() && !open_.empty()) take(open_.begin(), broken, ended);
+    if (!broken.empty()) end_all(broken);
   }
   /// Under the lock.
-  void take(std::vector<Transfer>::iterator at, std::string error, std::vector<Ended>& ended,
-            bool came_empty = false) {
-    Transfer const was = remove(at);
+  void take(std::vector<Transfer>::iterator at, std::string error, bool came_empty) noexcept {
     bool const goes_on =
-        was.record_number >= 0 && (was.sends ? was.record != nullptr && error.empty() : came_empty);
-    if (goes_on) {
-      try {
-        return go_on(was);
-      } catch (std::bad_alloc const&) {
-        error = "no memory for the record of a failure";
-      }
-    } else if (!was.sends && was.record != nullptr && error.empty()) {
-      error = was.record->from(was.message.peer);
+        at->record_number >= 0 && (at->sends ? at->record != nullptr && error.empty() : came_empty);
+    try {
+      if (goes_on) return go_on(at);
+      if (!at->sends && at->record != nullptr && error.empty())
+        error = at->record->from(at->message.peer);
+    } catch (std::bad_alloc const&) {
+      error = "no memory";  // this text needs none
     }
-    ended.push_back({was.token, std::move(error)});
-    replace_carrier(was.token);
+    end(at, std::move(error));
   }
 
   C& comm_;

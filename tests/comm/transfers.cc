@@ -12,6 +12,7 @@
 #include "nntile/runtime/adaptors/check.hh"
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/transfer_tasks.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
@@ -95,6 +96,26 @@ std::vector<long> random_sums(std::uint64_t seed, int ranks, int workers, LocalO
   for (auto const& end : ends) all.insert(all.end(), end.begin(), end.end());
   return all;
 }
+
+/// Its own calls always have memory.
+struct Spared : SelfComm {
+  template <class Call> static auto spare(Call call) {
+    struct Spare {
+      long const left = test::fail_allocation_after(-1);
+      ~Spare() { (void)test::fail_allocation_after(left); }
+    } const spare;
+    return call();
+  }
+  Request send(std::span<std::byte const> bytes, Message message) {
+    return spare([&] { return SelfComm::send(bytes, message); });
+  }
+  Request receive(std::span<std::byte> bytes, Message message) {
+    return spare([&] { return SelfComm::receive(bytes, message); });
+  }
+  void test(std::vector<EndedRequest>& ended) {
+    spare([&] { SelfComm::test(ended); });
+  }
+};
 
 /// What a TaskError says, from a call.
 template <class Call> std::string failure_of(Call call) { return message_of<TaskError>(call); }
@@ -351,6 +372,31 @@ TEST_CASE("whatever a communicator throws ends all that it concerns", "[comm][tr
     for (Event const event : {received, more})
       CHECK(contains(failure_of([&] { runtime.wait(event); }), posts ? "given up" : text));
     CHECK(engine.waiting().empty());
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  }
+}
+
+TEST_CASE("transfers end where memory lacks amid a poll", "[comm][transfers]") {
+  for (long count = 0; count < 60; ++count) {
+    INFO("allocation " << count << " fails");
+    Spared comm;
+    Transfers<Spared> engine(comm);
+    Serial runtime;
+    RankTasks tasks{runtime, engine};
+    std::vector<Event> events;
+    for (std::int64_t n = 0; n < 12; ++n) {  // the last one's message has the wrong size
+      auto const from = tasks.make(n == 11 ? 3 : 4, n), to = tasks.allocate(4);
+      events.push_back(tasks.receive(to, {0, n % 8}, 4));
+      events.push_back(tasks.send(from, {0, n % 8}, n == 11 ? 3 : 4));
+    }
+    (void)test::fail_allocation_after(count);
+    for (int i = 0; i < 100; ++i) (void)runtime.done(events.back());
+    (void)test::fail_allocation_after(-1);
+    for (int i = 0; i < 1000; ++i) (void)runtime.done(events.back());
+    int open = 0;
+    for (Event const event : events) open += !runtime.done(event);
+    CHECK(open == 0);
+    if (open != 0) engine.give_up("a transfer was lost");
     CHECK_THROWS_AS(runtime.wait_all(), TaskError);
   }
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 #if defined(__has_feature)  // clang 14 does not define g++'s names
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -30,7 +31,11 @@ constinit std::atomic<std::size_t> large_calls{0};
 constinit std::atomic<std::size_t> all_bytes{0};
 constinit thread_local std::size_t own_aligned_bytes = 0;
 
+constinit thread_local long passes = -1;  // calls that pass before one fails; negative: all
+
 constinit LargeAllocation large_ones[64];
+
+[[maybe_unused]] bool is_to_fail() { return passes >= 0 && passes-- == 0; }
 
 [[maybe_unused]] void note(std::size_t bytes, void const* caller) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
@@ -124,6 +129,7 @@ bool allocations_are_counted() { return NNTILE_TEST_COUNTS != 0; }
 AllocationTotals allocation_totals() {
   return {aligned_bytes.load(), all_calls.load(), large_calls.load(), all_bytes.load()};
 }
+long fail_allocation_after(long count) { return std::exchange(passes, count); }
 std::size_t thread_aligned_bytes() { return own_aligned_bytes; }
 LargeAllocation large_allocation(std::size_t number) {
   return large_ones[number % std::size(large_ones)];
@@ -151,6 +157,7 @@ void __libc_free(void*);
 
 void* malloc(std::size_t bytes) {
   nntile::test::note(bytes, __builtin_return_address(0));
+  if (nntile::test::is_to_fail()) return nullptr;
   void* const pointer = __libc_malloc(bytes);
   nntile::test::note_life(pointer, true);
   return pointer;

@@ -21,6 +21,11 @@ AllocationTotals allocation_totals();
 /// The aligned bytes of the calling thread alone: of one rank of several.
 std::size_t thread_aligned_bytes();
 
+/// Lets `count` calls of malloc by this thread pass and fails the next one; negative: fails none.
+/// Returns the count that was left, negative also where the call that was to fail has come. Without
+/// effect where allocations are not counted.
+long fail_allocation_after(long count);
+
 /// One call for 4 KiB or more, and where in the process it came from: of operator new its library.
 struct LargeAllocation {
   void const* caller = nullptr;
