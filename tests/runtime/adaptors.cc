@@ -29,6 +29,7 @@ static_assert(ReplayingRuntime<Record<Ring>> && ScopedRuntime<Record<Ring>>);
 static_assert(RegionRuntime<Record<Ring>> && RegionRuntime<Record<Serial>>);
 static_assert(!RegionRuntime<Record<RuntimeArchetype>>);
 static_assert(PausingRuntime<Record<Ring>> && !PausingRuntime<Record<Serial>>);
+static_assert(NestingRuntime<Record<Ring>> && !NestingRuntime<Record<RuntimeArchetype>>);
 static_assert(!ReplayingRuntime<Record<test::Threads>> && !ReplayingRuntime<Check<Ring>>);
 static_assert(bool(HintedRuntime<Record<Ring>>) == bool(HintedRuntime<Ring>));
 static_assert(bool(HintedRuntime<Check<Serial>>) == bool(HintedRuntime<Serial>));
@@ -104,6 +105,19 @@ TEST_CASE("record logs a submission only if it was accepted", "[runtime][adaptor
                   LifetimeError);
   CHECK(runtime.counts().submits == 0);
   CHECK(runtime.log().empty());
+}
+
+TEST_CASE("record passes tasks that submit on, and counts each as one", "[runtime][adaptors]") {
+  Record<Ring> runtime(RuntimeOptions{.workers = 1});
+  auto const a = cell(runtime);
+  auto const body = [a](nested_t<Record<Ring>>& nested) {
+    for (int i = 0; i < 3; ++i) submit(nested, test::put_codelet, {{a, Access::write}}, i);
+  };
+  Event const event = runtime.orchestrate(body, Use<DataHandle>{a, Access::write});
+  CHECK(test::read(runtime, a) == 2);
+  CHECK(runtime.counts().submits == 1);
+  CHECK(runtime.log().at(0) ==
+        LoggedCall{.kind = Kind::submit, .sequence = event.sequence, .operands = 1});
 }
 
 TEST_CASE("record counts replays and their recordings", "[runtime][adaptors]") {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "nntile/testing/conformance/nested_program.hh"
 #include "tests/support/message.hh"
@@ -25,7 +26,8 @@ namespace {
 
 static_assert(NestingRuntime<Transcribe<Serial>> && NestingRuntime<Transcribe<Threads>> &&
               NestingRuntime<Transcribe<Ring>> && NestingRuntime<Transcribe<DynamicRing>> &&
-              !NestingRuntime<Record<Serial>> && !NestingRuntime<Transcribe<Record<Serial>>>);
+              NestingRuntime<Transcribe<Record<Serial>>> && !NestingRuntime<Check<Serial>> &&
+              !NestingRuntime<Transcribe<Check<Serial>>>);
 
 /// The same, but where the sum is 5.
 constexpr Codelet wrong_add{"add", +[](KernelCall const& call) noexcept -> Status {

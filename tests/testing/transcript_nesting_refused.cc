@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "tests/support/message.hh"
 #include "tests/testing/nesting_run.hh"
@@ -41,7 +42,7 @@ TEST_CASE("a task that submits is refused where none does, before anything runs"
           "[testing][transcript_nesting_refused]") {
   Transcribe<Serial> recorder;
   Transcript const run = failures_of(recorder);
-  Record<Serial> runtime;
+  Record<Check<Serial>> runtime;
   CHECK(message_of<ValueError>([&] { (void)testing::run(run, runtime); }) ==
         "transcript: it has tasks that submit, and those of this runtime do not");
   CHECK(runtime.counts() == CallCounts{});

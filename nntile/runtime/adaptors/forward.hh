@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "nntile/core/call_site.hh"
 #include "nntile/core/region.hh"
@@ -112,6 +113,19 @@ template <Runtime R> class Forward {
                std::span<std::byte const> block)
   requires ReplayingRuntime<R> {
     return runtime_.replay(program, bindings, block);
+  }
+
+  /// As Orchestrates has it; the body is given the calls of the inner runtime.
+  template <class F, class... Handles>
+  Event orchestrate(F f, Use<Handles> const&... uses)
+  requires NestingRuntime<R> {
+    return runtime_.orchestrate(std::move(f), uses...);
+  }
+  template <class F>
+  Event submit_nesting(F f, std::span<Use<Handle> const> uses, Hints const& hints = {},
+                       TaskLabel const& label = {})
+  requires NestingRuntime<R> {
+    return runtime_.submit_nesting(std::move(f), uses, hints, label);
   }
 
  private:

@@ -3,11 +3,14 @@
 // An adaptor that counts and logs what is asked of a runtime.
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/archetype.hh"
+#include "nntile/runtime/orchestrate.hh"
 
 namespace nntile {
 
@@ -31,7 +34,7 @@ struct LoggedCall {
   enum class Kind : std::uint8_t { submit, replay, wait, wait_all, lock };
   Kind kind;
   std::uint64_t sequence = 0;        // submit, replay, wait
-  Codelet const* codelet = nullptr;  // submit
+  Codelet const* codelet = nullptr;  // submit; null of a task that submits
   std::string tensor{};              // submit: the label's, "" where it has none
   std::int64_t tile = -1;
   std::uint32_t operands = 0;    // submit; replay: bindings
@@ -100,6 +103,23 @@ template <Runtime R> class Record : public Forward<R> {
     log_.push_back(logged(task, event.sequence));
     return event;
   }
+  /// Counts and logs the task that submits, not those that its body submits.
+  template <class F, class... Handles>
+  Event orchestrate(F f, Use<Handles> const&... uses)
+  requires NestingRuntime<R> {
+    Use<Handle> const list[] = {uses..., Use<Handle>{}};
+    return submit_nesting(std::move(f), std::span<Use<Handle> const>(list, sizeof...(uses)));
+  }
+  template <class F>
+  Event submit_nesting(F f, std::span<Use<Handle> const> uses, Hints const& hints = {},
+                       TaskLabel const& label = {})
+  requires NestingRuntime<R> {
+    [[maybe_unused]] auto const inside = detail::drive(this->inner(), "orchestrate");
+    Event const event = Base::submit_nesting(std::move(f), uses, hints, label);
+    ++counts_.submits;
+    log_.push_back(logged(Task<Handle>{nullptr, uses, {}, hints, label}, event.sequence));
+    return event;
+  }
   void wait(Event event) {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait");
     ++counts_.waits;
@@ -153,5 +173,10 @@ template <Runtime R> class Record : public Forward<R> {
   std::vector<LoggedCall> recorded_;
 };
 static_assert(Runtime<Record<RuntimeArchetype>>);
+
+/// For bodies, which are given the calls of R.
+template <class R> struct Nesting<Record<R>> {
+  using Calls = typename Nesting<R>::Calls;
+};
 
 }  // namespace nntile
