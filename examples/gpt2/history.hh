@@ -3,19 +3,40 @@
 // The history of a run beside its tensors, as checkpoints keep it.
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/io/json.hh"
+#include "plot.hh"
 
 namespace gpt2 {
 
-/// Losses so far, kept in checkpoints so that the picture of a resumed run is whole.
+/// Losses so far, kept in checkpoints so that the picture of a resumed run is whole. Those of a
+/// long run are thinned evenly, the same whether it was resumed: a manifest has room for these.
 struct History {
-  std::vector<double> train;  // of steps 1, 2, ...
+  static constexpr std::size_t most_train = std::size_t{1} << 20;  // 24 MiB of a manifest's 64
+  static constexpr std::size_t most_valid = std::size_t{1} << 18;  // 10 MiB with their steps
+
+  std::vector<double> train;  // of steps every, 2 every, ...
+  std::int64_t every = 1;     // doubled when they are thinned
+  std::int64_t steps = 0;     // trained so far
+  double last_train = NAN;    // of the last step, which `train` may lack
   std::vector<double> valid_step;
   std::vector<double> valid;
+
+  /// Notes the loss of the next step.
+  void trained(double loss) {
+    last_train = loss;
+    if (++steps % every == 0) train.push_back(loss);
+    while (train.size() > most_train) {
+      for (std::size_t i = 0; i < train.size() / 2; ++i) train[i] = train[2 * i + 1];
+      train.resize(train.size() / 2);
+      every *= 2;
+    }
+  }
 
   /// Notes a validation behind a step. One of the same step, of a run that was resumed there, gives
   /// way to it: else runs that are resumed and train nothing would make this longer than any run.
@@ -26,8 +47,36 @@ struct History {
       valid.emplace_back();
     }
     valid.back() = loss;
+    if (valid.size() > most_valid) thin_valid();
+  }
+
+ private:
+  /// Keeps half of the validations or fewer, as evenly as they can be; the first and the last one.
+  void thin_valid() {
+    double const gap = valid_step.back() / static_cast<double>(most_valid / 2 - 2);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < valid.size(); ++i) {
+      if (i != 0 && i + 1 != valid.size() && !(valid_step[i] >= valid_step[kept - 1] + gap))
+        continue;
+      valid_step[kept] = valid_step[i];
+      valid[kept++] = valid[i];
+    }
+    valid_step.resize(kept);
+    valid.resize(kept);
   }
 };
+
+/// The picture's data.
+inline LossCurve curve_of(History const& history, std::string title) {
+  LossCurve curve;
+  curve.title = std::move(title);
+  curve.train = history.train;
+  curve.train_every = static_cast<double>(history.every);
+  curve.steps = static_cast<double>(history.steps);
+  curve.valid_step = history.valid_step;
+  curve.valid = history.valid;
+  return curve;
+}
 
 /// The `run` of a checkpoint.
 struct RunRecord {
@@ -46,6 +95,7 @@ inline nntile::io::Json to_json(RunRecord const& run) {
                                         {"data", run.data}});
   if (!run.groups.empty()) json["groups"] = run.groups;
   if (run.accumulate != 1) json["accumulate"] = run.accumulate;
+  if (run.history.every != 1) json["train_every"] = run.history.every;
   return json;
 }
 
@@ -67,7 +117,13 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
     return std::move(*values);
   };
   RunRecord run;
-  run.history.train = list("train", step, step);
+  if (json.find("train_every"))
+    run.history.every = nntile::io::json_field<std::int64_t>(json, "train_every", path);
+  if (run.history.every < 1) fail("'train_every' is ", run.history.every);
+  std::uint64_t const kept = step / static_cast<std::uint64_t>(run.history.every);
+  run.history.train = list("train", kept, kept);
+  run.history.steps = static_cast<std::int64_t>(step);
+  if (kept > 0) run.history.last_train = run.history.train.back();
   run.history.valid = list("valid", 2 * step + 2, 0);
   run.history.valid_step = list("valid_step", 2 * step + 2, 0);
   if (run.history.valid.size() != run.history.valid_step.size())

@@ -20,7 +20,9 @@ namespace gpt2 {
 struct LossCurve {
   std::string title;
   std::string unit = "nats per byte";
-  std::vector<double> train;       // of steps 1, 2, ...
+  std::vector<double> train;  // of steps train_every, 2 train_every, ...
+  double train_every = 1;
+  double steps = 0;                // of the run, where `train` ends before them
   std::vector<double> valid_step;  // steps at which `valid` was measured
   std::vector<double> valid;
 };
@@ -115,9 +117,9 @@ inline Points finite_points(std::vector<double> const& x, std::vector<double> co
   return points;
 }
 
-inline Points train_points(std::vector<double> const& losses) {
+inline Points train_points(std::vector<double> const& losses, double every = 1) {
   std::vector<double> steps(losses.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<double>(i + 1);
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = every * static_cast<double>(i + 1);
   return finite_points(steps, losses);
 }
 
@@ -256,8 +258,8 @@ inline void legend(Canvas& canvas) {
 }
 
 /// "4,000 steps, training loss 1.512, validation loss 1.633".
-inline std::string summary(std::size_t steps, Points const& smooth, Points const& valid) {
-  std::string text = grouped(static_cast<double>(steps)) + (steps == 1 ? " step" : " steps");
+inline std::string summary(double steps, Points const& smooth, Points const& valid) {
+  std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
   if (!smooth.empty()) text += ", training loss " + fixed(smooth.back().y, 3);
   if (!valid.empty()) text += ", validation loss " + fixed(valid.back().y, 3);
   return text;
@@ -279,10 +281,12 @@ inline Axis y_axis(Points const& train, Points const& valid) {
 /// The text of an SVG file. A run without losses gives axes and a note.
 inline std::string loss_svg(LossCurve const& curve) {
   using namespace detail;
-  Points const train = train_points(curve.train);
+  Points const train = train_points(curve.train, curve.train_every);
   Points const smooth = smoothed(train);
   Points const valid = finite_points(curve.valid_step, curve.valid);
-  double last = static_cast<double>(std::max<std::size_t>(curve.train.size(), 1));
+  double const steps =
+      std::max(curve.steps, curve.train_every * static_cast<double>(curve.train.size()));
+  double last = std::max(steps, 1.0);
   for (Point const& point : valid) last = std::max(last, point.x);
   Canvas canvas(Axis::over(0, last, 8), y_axis(train, valid));
   canvas.text =
@@ -293,7 +297,7 @@ inline std::string loss_svg(LossCurve const& curve) {
       "<title>" +
       escaped(curve.title) + "</title>\n<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
   canvas.label(left, 34, "font-size=\"20\" font-weight=\"600\" fill=\"#1f2933\"", curve.title);
-  canvas.label(left, 58, "fill=\"#52606d\"", summary(curve.train.size(), smooth, valid));
+  canvas.label(left, 58, "fill=\"#52606d\"", summary(steps, smooth, valid));
   canvas.axes("step", "loss (" + curve.unit + ")");
   legend(canvas);
   constexpr std::size_t columns = 842;  // one a pixel

@@ -185,6 +185,7 @@ template <nntile::Runtime R> class Trainer {
                                               run.accumulate, ", and its bits belong to that"));
     settings_.accumulate = run.accumulate;
     history_ = std::move(run.history);
+    if (state.loss) history_.last_train = *state.loss;
     if (settings_.minutes > 0 && state.step >= calibration_steps) steps_ = run.steps;
     return checkpoint;
   }
@@ -230,7 +231,7 @@ template <nntile::Runtime R> class Trainer {
                        {"beta1", settings_.beta1},
                        {"beta2", settings_.beta2},
                        {"weight_decay", settings_.weight_decay}};
-    if (!history_.train.empty()) state.loss = history_.train.back();
+    if (std::isfinite(history_.last_train)) state.loss = history_.last_train;
     state.run = to_json(RunRecord{history_, steps_, corpus_.hash(),
                                   to_text(groups_of(settings_.groups)), micro_batches_});
     auto const saved = [&] {
@@ -270,12 +271,9 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void write_plot() const {
-    LossCurve curve;
-    curve.title = nntile::concat("GPT-2, ", train_.model.parameters().count(), " parameters, on ",
-                                 corpus_name());
-    curve.train = history_.train;
-    curve.valid_step = history_.valid_step;
-    curve.valid = history_.valid;
+    auto const curve =
+        curve_of(history_, nntile::concat("GPT-2, ", train_.model.parameters().count(),
+                                          " parameters, on ", corpus_name()));
     nntile::io::write_file(settings_.out + "/loss.svg", loss_svg(curve));
   }
   std::string corpus_name() const {
@@ -322,7 +320,7 @@ template <nntile::Runtime R> class Trainer {
       profile_.add(step_graph_->plan(), times_);
     step_ = number;
     sample_ += static_cast<std::uint64_t>(batch_);
-    history_.train.push_back(loss);
+    history_.trained(loss);
     return true;
   }
 
