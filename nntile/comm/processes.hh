@@ -71,6 +71,24 @@ class ProcessMail {
   alignas(64) ProcessNote notes_[capacity];
 };
 
+/// First in, first out. Takes memory with its first entry.
+template <class T> class ProcessQueue {
+ public:
+  bool empty() const { return begin_ == list_.size(); }
+  T const& front() const { return list_[begin_]; }
+  void push(T const& one) { list_.push_back(one); }
+  void pop() {
+    if (++begin_ * 2 < list_.size()) return;
+    list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(begin_));
+    begin_ = 0;
+  }
+  void clear() { list_.clear(), begin_ = 0; }
+
+ private:
+  std::vector<T> list_;
+  std::size_t begin_ = 0;
+};
+
 enum class ProcessState : std::uint32_t { absent, here, ended };
 
 /// A rank as all see it.
@@ -171,27 +189,29 @@ class ProcessComm {
   bool on_main_thread() const { return true; }
 
   Request send(std::span<std::byte const> bytes, Message message) {
-    reserve(sends_);
     OpenRequest const open = requests_.open(true, message, bytes.size());
-    sends_.push_back(open);
+    keep(open, [&] { peer(message.peer).sends.emplace(message.number, open); });
     tell(message.peer, {message.number, address_of(bytes), bytes.size(), false});
     return open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
-    reserve(receives_);
     OpenRequest const open = requests_.open(false, message, bytes.size());
-    receives_.push_back({open, bytes.data()});
+    Peer& from = peer(message.peer);
+    keep(open, [&] {
+      if (from.offers.contains(message.number)) from.ready.push(message.number);
+      from.receives.emplace(message.number, Posted{open, bytes.data()});
+    });
     return open.request;
   }
   void test(std::vector<EndedRequest>& ended) {
-    if (sends_.empty() && receives_.empty() && untold_ == 0) return;
+    if (open_ == 0 && untold_ == 0) return;
     look_for_dead();
-    for (int rank = 0; rank < size(); ++rank) read_mail(rank);
-    end_each(sends_, ended,
-             [&](OpenRequest const& open, EndedRequest& one) { return sent(open, one); });
-    end_each(receives_, ended,
-             [&](Posted const& posted, EndedRequest& one) { return received(posted, one); });
-    for (int rank = 0; rank < size() && untold_ != 0; ++rank) tell_rest(rank);
+    for (int rank = 0; rank < size(); ++rank) {
+      read_mail(rank, ended);
+      end_ready(rank, ended);
+      if (peer(rank).gone != nullptr) end_all(rank, ended);
+      if (untold_ != 0) tell_rest(rank);
+    }
   }
   void barrier() { (void)gather({}, "barrier"); }
   std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
@@ -209,92 +229,101 @@ class ProcessComm {
     std::uint64_t address = 0, bytes = 0;
   };
   struct Peer {
-    std::vector<detail::ProcessNote> untold;  // notes for which its mail had no room
-    std::map<std::int64_t, Offer> offers;     // messages that have come and were not received
-    std::vector<std::int64_t> taken;          // of messages to it, since the last test
-    char const* gone = nullptr;               // its end, in words for errors
-    int watch = unknown;                      // a descriptor that says when its process has ended
+    std::map<std::int64_t, OpenRequest> sends;         // to it, by number
+    std::map<std::int64_t, Posted> receives;           // from it
+    std::map<std::int64_t, Offer> offers;              // messages that have come
+    detail::ProcessQueue<std::int64_t> ready;          // those for which there is a receive
+    detail::ProcessQueue<detail::ProcessNote> untold;  // notes for which its mail had no room
+    char const* gone = nullptr;                        // its end, in words for errors
+    int watch = unknown;  // a descriptor that says when its process has ended
     static constexpr int unknown = -1, cannot = -2;
   };
 
   static std::uint64_t address_of(std::span<std::byte const> bytes) {
     return reinterpret_cast<std::uintptr_t>(bytes.data());
   }
-  /// Room for one more, so that a request that is open is in the list. Throws std::bad_alloc.
-  template <class List> static void reserve(List& list) {
-    if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
+  /// Has `list` take a request that was opened into lists. Throws std::bad_alloc; then it is not
+  /// open.
+  template <class List> void keep(OpenRequest const& open, List list) {
+    try {
+      list();
+    } catch (...) {
+      requests_.refuse(open);
+      throw;
+    }
+    ++open_;
   }
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
   void tell(int rank, detail::ProcessNote const& note) {
     Peer& its = peer(rank);
     if (its.untold.empty() && world_.mail(rank_, rank).put(note)) return;
-    its.untold.push_back(note);
+    its.untold.push(note);
     ++untold_;
   }
   void tell_rest(int rank) {
-    Peer& its = peer(rank);
-    std::size_t told = 0;
-    while (told < its.untold.size() && world_.mail(rank_, rank).put(its.untold[told])) ++told;
-    its.untold.erase(its.untold.begin(), its.untold.begin() + static_cast<std::ptrdiff_t>(told));
-    untold_ -= told;
+    auto& untold = peer(rank).untold;
+    for (; !untold.empty() && world_.mail(rank_, rank).put(untold.front()); --untold_) untold.pop();
   }
-  void read_mail(int rank) {
+  void read_mail(int rank, std::vector<EndedRequest>& ended) {
     Peer& its = peer(rank);
     if (its.gone == nullptr && state_of(rank) == detail::ProcessState::ended)
       its.gone = "has ended";  // its last notes are read now
     for (detail::ProcessNote note; world_.mail(rank, rank_).get(note);)
-      if (note.taken)
-        its.taken.push_back(note.number);
-      else
+      if (note.taken) {
+        auto const sent = its.sends.find(note.number);
+        if (sent == its.sends.end()) continue;
+        end(sent->second, {}, false, ended);
+        its.sends.erase(sent);
+      } else {
         its.offers[note.number] = {note.address, note.bytes};
+        if (its.receives.contains(note.number)) its.ready.push(note.number);
+      }
   }
   detail::ProcessState state_of(int rank) const {
     return std::atomic_ref(world_.at(rank).state).load(std::memory_order_acquire);
   }
 
-  /// Takes those out of a list for which has_ended(one, its end) is true.
-  template <class List, class HasEnded>
-  void end_each(List& list, std::vector<EndedRequest>& ended, HasEnded has_ended) {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      EndedRequest one;
-      if (has_ended(list[i], one))
-        ended.push_back(std::move(one));
-      else
-        list[kept++] = list[i];
-    }
-    list.resize(kept);
-  }
-  bool sent(OpenRequest const& open, EndedRequest& ended) {
-    Peer& to = peer(open.message.peer);
-    bool const taken = std::erase(to.taken, open.message.number) != 0;
-    if (!taken && to.gone == nullptr) return false;
-    return end(open, taken ? std::string{} : gone(open), ended);
-  }
-  bool received(Posted const& posted, EndedRequest& ended) {
-    OpenRequest const& open = posted.open;
-    Peer& from = peer(open.message.peer);
-    auto const found = from.offers.find(open.message.number);
-    if (found == from.offers.end() && from.gone == nullptr) return false;
-    if (from.gone != nullptr) return end(open, gone(open), ended);  // its bytes are read no more
+  /// Ends the receives whose messages have come, unless their bytes are read no more.
+  void end_ready(int rank, std::vector<EndedRequest>& ended) {
+    Peer& from = peer(rank);
     // Behind its last receive a rank need not test again, and so has to have told by then.
-    if (!from.untold.empty() || world_.mail(rank_, open.message.peer).is_full()) return false;
-    Offer const offer = found->second;
-    from.offers.erase(found);
+    while (from.gone == nullptr && !from.ready.empty() && from.untold.empty() &&
+           !world_.mail(rank_, rank).is_full()) {
+      auto const posted = from.receives.find(from.ready.front());
+      auto const offer = from.offers.find(from.ready.front());
+      from.ready.pop();
+      // Where memory for the receive was short, its number is here a second time.
+      if (posted == from.receives.end() || offer == from.offers.end()) continue;
+      receive(posted->second, offer->second, ended);
+      from.offers.erase(offer);
+      from.receives.erase(posted);
+    }
+  }
+  void receive(Posted const& posted, Offer const& offer, std::vector<EndedRequest>& ended) {
+    OpenRequest const& open = posted.open;
     bool const fits = offer.bytes == open.bytes;
     std::string error = fits ? read(open.message.peer, offer, posted.room)
                              : wrong_size(open, static_cast<std::size_t>(offer.bytes));
     if (fits && !error.empty()) error = concat(describe(open), ": ", error);
-    ended.came_empty = !fits && offer.bytes == 0;
     tell(open.message.peer, {open.message.number, 0, 0, true});
-    return end(open, std::move(error), ended);
+    end(open, std::move(error), !fits && offer.bytes == 0, ended);
   }
-  bool end(OpenRequest const& open, std::string error, EndedRequest& ended) {
+  /// Ends what is open with a rank that is gone.
+  void end_all(int rank, std::vector<EndedRequest>& ended) {
+    Peer& its = peer(rank);
+    for (auto const& [number, open] : its.sends) end(open, gone(open), false, ended);
+    for (auto const& [number, posted] : its.receives)
+      end(posted.open, gone(posted.open), false, ended);
+    its.sends.clear();
+    its.receives.clear();
+    its.ready.clear();
+  }
+  void end(OpenRequest const& open, std::string error, bool came_empty,
+           std::vector<EndedRequest>& ended) {
     requests_.close(open, error.empty());
-    ended.request = open.request;
-    ended.error = std::move(error);
-    return true;
+    --open_;
+    ended.push_back({open.request, std::move(error), came_empty});
   }
   std::string gone(OpenRequest const& open) {
     return concat(describe(open), ": rank ", open.message.peer, " ", peer(open.message.peer).gone);
@@ -392,9 +421,8 @@ class ProcessComm {
   ProcessWorld& world_;
   int const rank_;
   OpenRequests requests_;
-  std::vector<OpenRequest> sends_;
-  std::vector<Posted> receives_;
   std::vector<Peer> peers_;
+  std::size_t open_ = 0;    // requests
   std::size_t untold_ = 0;  // notes of all ranks
   std::uint64_t gathers_ = 0;
   std::int64_t looked_ = 0;

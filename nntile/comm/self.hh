@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,7 +37,7 @@ class SelfComm {
     if (auto const receive = take(receives_, message.number))
       deliver(send, *receive);
     else
-      sends_.push_back(send);
+      sends_.emplace(message.number, send);
     return send.open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
@@ -44,7 +45,7 @@ class SelfComm {
     if (auto const send = take(sends_, message.number))
       deliver(*send, receive);
     else
-      receives_.push_back(receive);
+      receives_.emplace(message.number, receive);
     return receive.open.request;
   }
   void test(std::vector<EndedRequest>& ended) {
@@ -64,16 +65,16 @@ class SelfComm {
     Byte* bytes;
   };
 
+  template <class Byte> using ByNumber = std::map<std::int64_t, Posted<Byte>>;
+
   /// Takes the request of that number out of a list; none if it is not there.
   template <class Byte>
-  static std::optional<Posted<Byte>> take(std::vector<Posted<Byte>>& list, std::int64_t number) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (list[i].open.message.number != number) continue;
-      Posted<Byte> const found = list[i];
-      list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
-      return found;
-    }
-    return {};
+  static std::optional<Posted<Byte>> take(ByNumber<Byte>& list, std::int64_t number) {
+    auto const at = list.find(number);
+    if (at == list.end()) return {};
+    Posted<Byte> const found = at->second;
+    list.erase(at);
+    return found;
   }
   void deliver(Posted<std::byte const> const& send, Posted<std::byte> const& receive) {
     bool const fits = send.open.bytes == receive.open.bytes;
@@ -87,8 +88,8 @@ class SelfComm {
   }
 
   OpenRequests requests_{1, INT64_MAX};
-  std::vector<Posted<std::byte const>> sends_;
-  std::vector<Posted<std::byte>> receives_;
+  ByNumber<std::byte const> sends_;
+  ByNumber<std::byte> receives_;
   std::vector<EndedRequest> ended_;  // since the last test
 };
 static_assert(Communicator<SelfComm>);
