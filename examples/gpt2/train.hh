@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <tuple>
 
 #include "corpus.hh"
+#include "folder.hh"
 #include "history.hh"
 #include "machine.hh"
 #include "nntile/graph/device_times.hh"
@@ -135,19 +135,7 @@ template <nntile::Runtime R> class Trainer {
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
     if (!settings.trace.empty() && world_.speaks()) require_folder_of("--trace", settings.trace);
-    std::error_code unseen;  // a folder that cannot be read is an error below
-    bool const found = std::filesystem::is_directory(settings.out, unseen) &&
-                       nntile::io::latest_checkpoint(settings.out);
-    bool const holds = world_.first_of(found ? 1 : 0) != 0;  // others may look when it is made
-    if (holds && !settings.resume)
-      throw nntile::ValueError(
-          nntile::concat("--out: '", settings.out,
-                         "' holds a run already; give --resume to continue it, or another folder"));
-    if (!holds && settings.resume)
-      throw nntile::ValueError(nntile::concat(
-          "--resume: '", settings.out, "' holds no checkpoint; train without --resume first"));
-    return std::make_unique<nntile::io::CheckpointDirectory>(
-        settings.out, nntile::io::CheckpointOptions{}, world_.link());
+    return open_folder(settings.out, settings.resume, world_.link());
   }
 
   /// The checkpoint to go on from, after its numbers were compared with the settings and the text:
