@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
+#include "nntile/core/shape.hh"
 #include "nntile/ops/kernel.hh"
 
 namespace gpt2 {

@@ -389,10 +389,10 @@ int main(int argc, char** argv) {
   auto* const train_command = app.add_subcommand("train", "Train a model");
   add_train_options(*train_command, train_settings);
   train_command->footer(
-      "Ctrl-C, or SIGTERM, ends the run behind the step in flight and saves it, on all ranks the "
-      "same step;\na second one, a second later, ends it at once. A step that waits for another "
-      "rank is left when it\nhas not ended 10 s later, or in twice its usual time. The last "
-      "checkpoint stays in both cases.\n\n" +
+      "Ctrl-C, SIGTERM or SIGHUP ends the run behind the step in flight and saves it, on all ranks "
+      "the\nsame step; a second one, a second later, ends it at once. A step that waits for "
+      "another rank is\nleft when it hasn't ended 10 s later, or in twice its usual time. The last "
+      "checkpoint stays in both\ncases. Signals that were ignored stay so, as under nohup.\n\n" +
       example);
 
   GenerateSettings generate_settings;

@@ -1,6 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests to end a run: Ctrl-C and SIGTERM.
+// Requests to end a run: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+
+#include <signal.h>
 
 #include <atomic>
 #include <csignal>
@@ -14,11 +16,13 @@ namespace gpt2 {
 /// both pass on.
 class EndSignals {
  public:
-  /// From here on signals are requests. `alone`: the second one ends this process as if it were
-  /// not taken; else another thread looks at asked_again().
+  /// From here on signals are requests; those that were ignored stay so, as by nohup or of a script
+  /// in the background. `alone`: the second one ends this process as if it were not taken; else
+  /// another thread looks at asked_again().
   static void take(bool alone) {
     alone_ = alone;
-    for (int const signal : {SIGINT, SIGTERM}) std::signal(signal, &EndSignals::take_one);
+    for (int const signal : {SIGINT, SIGTERM, SIGHUP})
+      if (!is_ignored(signal)) std::signal(signal, &EndSignals::take_one);
   }
   static bool asked() { return first_ != 0; }
   static bool asked_again() { return again_; }
@@ -26,6 +30,10 @@ class EndSignals {
   static double first_time() { return first_; }
 
  private:
+  static bool is_ignored(int signal) {
+    struct sigaction found{};
+    return sigaction(signal, nullptr, &found) == 0 && found.sa_handler == SIG_IGN;
+  }
   static void take_one(int signal) {
     double const now = seconds_now();
     double first = 0;

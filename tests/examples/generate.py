@@ -188,17 +188,19 @@ def main():
     taken = runs.call('info', *shared, '--ranks', 2, '--save-parts', runs.data)
     need(taken.returncode == 2 and 'Not a directory' in taken.stderr and taken.stdout == '', f'a file for parts: {taken.stderr}')
 
-    stopped = runs.new_folder()
-    process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', stopped, *map(str, SIZES), '--steps',
-                                '1000000', '--eval-every', '0'], stdout=subprocess.PIPE, text=True, env=runs.environment)
-    for line in process.stdout:
-        if line.startswith('machine'):
-            break
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    rest = process.stdout.read()
-    need(process.wait() == 0 and '--resume' in rest, 'Ctrl-C saves, says how to go on, and ends cleanly')
-    need(list(pathlib.Path(stopped).glob('step-*')), 'there is a checkpoint after Ctrl-C')
+    for name, sent in ('Ctrl-C', signal.SIGINT), ('SIGHUP', signal.SIGHUP):
+        stopped = runs.new_folder()
+        process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', stopped, *map(str, SIZES),
+                                    '--steps', '1000000', '--eval-every', '0'], stdout=subprocess.PIPE, text=True,
+                                   env=runs.environment)
+        for line in process.stdout:
+            if line.startswith('machine'):
+                break
+        time.sleep(1)
+        process.send_signal(sent)
+        rest = process.stdout.read()
+        need(process.wait() == 0 and '--resume' in rest, f'{name} saves, says how to go on, and ends cleanly')
+        need(list(pathlib.Path(stopped).glob('step-*')), f'there is a checkpoint after {name}')
 
     slow = ['--preset', 'small', '--seq', 256, '--batch', 64, '--accumulate', 8, '--workers', 1]
     process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', runs.new_folder(), *map(str, slow)],

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,10 @@ class Runs:
 
     def __init__(self, program):
         self.program = program
+        # What is ignored here would be by the trainer: Ctrl-C, where a script runs in the background.
+        for each in signal.SIGINT, signal.SIGHUP:
+            if signal.getsignal(each) == signal.SIG_IGN:
+                signal.signal(each, signal.SIG_DFL)
         self._folder = tempfile.TemporaryDirectory(prefix='nntile-')
         self.folder = pathlib.Path(self._folder.name)
         self.data = self.folder / 'text.txt'

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "examples/gpt2/signals.hh"
+
+#include "tests/io/scratch.hh"
+#include "tests/support/catch.hh"
+
+using gpt2::EndSignals;
+using nntile::test::in_child;
+
+namespace {
+
+/// In a child: takes signals where `ignored` is ignored, and raises one. Returns whether that asks
+/// for an end.
+bool asks(int raised, int ignored = 0) {
+  int const status = in_child([&] {
+    for (int const signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    if (ignored != 0) std::signal(ignored, SIG_IGN);
+    EndSignals::take(true);
+    std::raise(raised);
+    return EndSignals::asked() ? 1 : 0;
+  });
+  CHECK(status <= 1);  // else it ended the child
+  return status == 1;
+}
+
+}  // namespace
+
+TEST_CASE("Ctrl-C, SIGTERM and SIGHUP ask for an end", "[io][signals]") {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+    INFO("signal " << signal);
+    CHECK(asks(signal));
+  }
+}
+
+TEST_CASE("a signal that was ignored stays so, and the others ask", "[io][signals]") {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+    INFO("signal " << signal);
+    CHECK_FALSE(asks(signal, signal));
+    CHECK(asks(signal == SIGTERM ? SIGINT : SIGTERM, signal));
+  }
+}
