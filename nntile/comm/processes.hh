@@ -293,7 +293,7 @@ class ProcessComm {
       auto const posted = from.receives.find(from.ready.front());
       auto const offer = from.offers.find(from.ready.front());
       from.ready.pop();
-      // Where memory for the receive was short, its number is here a second time.
+      // The number is here a second time if memory for the receive was short.
       if (posted == from.receives.end() || offer == from.offers.end()) continue;
       receive(posted->second, offer->second, ended);
       from.offers.erase(offer);
