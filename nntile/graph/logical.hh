@@ -358,7 +358,7 @@ class LogicalGraph {
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
                               to_string(spec.shape), ": ", error.what()));
     }
-    auto const names = axis_names(spec.axes);
+    auto const names = axis_names(spec);
     for (std::size_t d = 0; d < names.size(); ++d)
       for (std::size_t other = d + 1; other < names.size() && !names[d].empty(); ++other)
         if (names[other] == names[d])

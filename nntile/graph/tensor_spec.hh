@@ -29,16 +29,20 @@ struct TensorSpec {
   bool operator==(TensorSpec const&) const = default;
 };
 
-/// The names in an axes string, one blank between two; an empty one leaves its dimension nameless.
-inline DynamicArray<std::string_view> axis_names(std::string_view axes) {
+/// The names of a tensor's axes, one blank between two; an empty one leaves its dimension nameless.
+/// A blank behind the last one is of no dimension where there is none for it.
+inline DynamicArray<std::string_view> axis_names(TensorSpec const& spec) {
   DynamicArray<std::string_view> names;
+  std::string_view axes = spec.axes;
   if (axes.find_first_not_of(' ') == axes.npos) return names;
-  for (;;) {
+  for (bool more = true; more;) {
     std::size_t const end = std::min(axes.find(' '), axes.size());
     names.push_back(axes.substr(0, end));
-    if (end == axes.size()) return names;
-    axes.remove_prefix(end + 1);
+    more = end < axes.size();
+    if (more) axes.remove_prefix(end + 1);
   }
+  if (names.size() == spec.shape.size() + 1 && names.back().empty()) names.pop_back();
+  return names;
 }
 
 /// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input

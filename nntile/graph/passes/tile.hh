@@ -168,7 +168,7 @@ class TilePass {
 
   void name_classes() {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-      auto const names = axis_names(graph_.tensor_at(t).spec.axes);
+      auto const names = axis_names(graph_.tensor_at(t).spec);
       for (std::size_t d = 0; d < names.size(); ++d) {
         std::string const name(names[d]);
         std::string& of_class = names_[find(first_[t] + d)];
@@ -185,7 +185,7 @@ class TilePass {
     if (given.empty()) return;
     groups_.assign(parent_.size(), PlannedTensor::no_groups);
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-      auto const names = axis_names(graph_.tensor_at(t).spec.axes);
+      auto const names = axis_names(graph_.tensor_at(t).spec);
       for (std::size_t d = 0; d < names.size(); ++d)
         for (std::uint32_t g = 0; g < given.size(); ++g) {
           if (given[g].axis != names[d]) continue;
