@@ -90,16 +90,12 @@ class Differentiator final : public GradientBuilder {
       throw GraphError(
           concat("add_gradients: accumulate adds to the gradients of earlier runs, of ", "which '",
                  scalar.name, "' keeps none; set persistent as well"));
-    auto const before = graph_.mark();
-    try {
+    return graph_.all_or_nothing([&] {
       graph_.set_phase(options_.phase);
       seed(loss);
       for (std::size_t i = versions_.count(); i-- > 0;) differentiate(i);
       return values_.finish();
-    } catch (...) {
-      graph_.roll_back(before);
-      throw;
-    }
+    });
   }
 
  private:

@@ -23,7 +23,6 @@
 namespace nntile {
 
 class LogicalGraph;
-class Differentiator;
 class GradientBuilder;
 class Embedded;
 struct Connection;
@@ -261,6 +260,19 @@ class LogicalGraph {
                                                    void (*gradient)(GradientBuilder&),
                                                    std::span<Node const> given);
 
+  /// Returns add(), which adds to the graph. Where that throws, the graph is as it was.
+  template <class Add>
+  requires std::invocable<Add&>
+  decltype(auto) all_or_nothing(Add&& add) {
+    auto const before = mark();
+    try {
+      return add();
+    } catch (...) {
+      roll_back(before);
+      throw;
+    }
+  }
+
   /// Adds a copy of another graph, every name behind `prefix`; graph/embed.hh.
   inline Embedded embed(LogicalGraph const& other, std::string const& prefix,
                         std::vector<Connection> const& connections);
@@ -370,8 +382,6 @@ class LogicalGraph {
                               "\", ", names.size(), " names, but its shape ", to_string(spec.shape),
                               " has ", spec.shape.size(), " dimensions; a blank parts two names"));
   }
-
-  friend class Differentiator;
 
   /// The state that roll_back() restores.
   struct Mark {

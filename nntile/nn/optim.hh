@@ -49,7 +49,7 @@ inline void check(AdamWOptions const& options) {
 /// as PyTorch keeps them, named `optim.exp_avg/<parameter>` and `optim.exp_avg_sq/<parameter>`.
 /// Of a gradient that is a cast from bf16 or fp16, and is not kept, the update reads what was cast.
 /// Throws TypeError for states of a dtype that adamw_step does not take beside the parameter's,
-/// ValueError as check() does.
+/// ValueError as check() does; the graph is as it was then.
 /// Source: Loshchilov and Hutter 2019.
 class AdamW {
  public:
@@ -64,6 +64,25 @@ class AdamW {
         AdamWOptions const& options = {})
       : graph_(graph) {
     check(options);
+    graph_.all_or_nothing([&] { append(parameters, gradients, options); });
+  }
+
+  Node const& lr() const { return lr_; }
+  Node const& step() const { return step_; }
+  /// Optimizer states; all begin at 0.
+  std::vector<Node> const& states() const { return states_; }
+  /// The gradients' global norm (fp64 scalar, its square), where clipping is on and there are any.
+  Node const& squared_norm() const { return squared_norm_; }
+
+ private:
+  struct Update {
+    Node parameter;
+    Node gradient;
+    bool decays;
+  };
+
+  void append(ParameterList const& parameters, Gradients const& gradients,
+              AdamWOptions const& options) {
     graph_.set_phase("optimizer");
     lr_ = graph_.input({{}, DType::fp32, {}, {}}, "lr");
     step_ = graph_.input({{}, DType::int64, {}, {}}, "step");
@@ -102,20 +121,6 @@ class AdamW {
         step(adamw_step);
     }
   }
-
-  Node const& lr() const { return lr_; }
-  Node const& step() const { return step_; }
-  /// Optimizer states; all begin at 0.
-  std::vector<Node> const& states() const { return states_; }
-  /// The gradients' global norm (fp64 scalar, its square), where clipping is on and there are any.
-  Node const& squared_norm() const { return squared_norm_; }
-
- private:
-  struct Update {
-    Node parameter;
-    Node gradient;
-    bool decays;
-  };
 
   Node state(TensorSpec const& spec, std::string const& name) {
     states_.push_back(graph_.state(spec, name));

@@ -230,6 +230,24 @@ TEST_CASE("states of a dtype without a kernel are refused with those that have o
       "with bf16 g must be fp32 or bf16"));
 }
 
+TEST_CASE("an optimizer that is refused leaves nothing in its graph", "[nn][optim]") {
+  LogicalGraph graph, other;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}, .dtype = DType::bf16}, "w", 0, 1, false);
+  auto const gradients = add_gradients(graph, sum_slice(w));
+  std::size_t const tensors = graph.tensor_count(), ops = graph.op_count();
+  auto const phases = graph.phases();
+  CHECK_THROWS_AS(nn::AdamW(parameters, gradients, {.clip = 1, .states = DType::fp64}), TypeError);
+  CHECK_THROWS_AS(nn::AdamW(other, parameters, gradients), GraphError);
+  CHECK(graph.tensor_count() == tensors);
+  CHECK(graph.op_count() == ops);
+  CHECK(graph.phases() == phases);
+  CHECK(other.tensor_count() == 0);
+  gelutanh(w);
+  CHECK(graph.phase_name(graph.op_at(ops).phase) == "backward");
+  CHECK_NOTHROW(nn::AdamW(parameters, gradients));
+}
+
 TEST_CASE("numbers with which AdamW makes no step are refused", "[nn][optim]") {
   auto const refused = [](nn::AdamWOptions const& options) {
     LogicalGraph graph;
