@@ -260,13 +260,13 @@ class LogicalGraph {
                                                    void (*gradient)(GradientBuilder&),
                                                    std::span<Node const> given);
 
-  /// Returns add(), which adds to the graph. Where that throws, the graph is as it was.
-  template <class Add>
-  requires std::invocable<Add&>
-  decltype(auto) all_or_nothing(Add&& add) {
+  /// Returns change(), which adds to the graph. Where that throws, the graph is as it was.
+  template <class Change>
+  requires std::invocable<Change&>
+  decltype(auto) all_or_nothing(Change&& change) {
     auto const before = mark();
     try {
-      return add();
+      return change();
     } catch (...) {
       roll_back(before);
       throw;

@@ -81,7 +81,7 @@ TEST_CASE("a trace that cannot be written is an error that names the file", "[io
 TEST_CASE("times of another plan are refused", "[io][trace]") {
   Traced run;
   auto const refusal = [](auto call) { return message_of<ValueError>(call); };
-  auto const text = [](auto const& run) { return io::trace_text(*run.plan, run.times); };
+  auto const text = [](Traced const& of) { return io::trace_text(*of.plan, of.times); };
   std::string const why = concat(run.plan->tasks().size() + 1, " times, and plan '",
                                  run.plan->name(), "' has ", run.plan->tasks().size(), " tasks");
   run.times.push_back({1, 2, 3});
