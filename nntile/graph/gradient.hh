@@ -88,7 +88,7 @@ class Differentiator final : public GradientBuilder {
       throw GraphError(concat("add_gradients: '", scalar.name, "' depends on no parameter"));
     if (options_.accumulate && !options_.persistent)
       throw GraphError(
-          concat("add_gradients: accumulate adds to the gradients of earlier runs, of ", "which '",
+          concat("add_gradients: accumulate adds to the gradients of earlier runs, of which '",
                  scalar.name, "' keeps none; set persistent as well"));
     return graph_.all_or_nothing([&] {
       graph_.set_phase(options_.phase);
