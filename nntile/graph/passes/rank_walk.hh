@@ -13,6 +13,7 @@
 #include "nntile/graph/passes/left_out.hh"
 #include "nntile/graph/passes/spread.hh"
 #include "nntile/graph/passes/targets.hh"
+#include "nntile/graph/passes/valid_ranks.hh"
 
 namespace nntile::passes {
 
@@ -44,19 +45,11 @@ class RankWalk {
         homes_(homes),
         keep_received_(keep_received),
         thin_(thin),
-        ranks_(mesh.ranks()),
-        words_((static_cast<std::size_t>(ranks_) + 63) / 64),
         places_(plan, mesh, homes),
-        rows_(plan.buffers.size()),
-        valid_(words_),
-        sources_(plan.buffers.size()),
+        valid_(mesh, plan.buffers.size()),
         written_by_(plan.buffers.size(), first_node(plan)),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
-        dropped_(read_by_.size()),
-        everywhere_(words_, ~std::uint64_t{0}) {
-    valid_.reserve((plan.buffers.size() + 1) * words_);
-    if (ranks_ % 64 != 0) everywhere_.back() >>= 64 - ranks_ % 64;
-  }
+        dropped_(read_by_.size()) {}
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
   /// sink.end_phase() behind each phase of the plan, or once. Cost: linear in the tasks of all
@@ -66,7 +59,7 @@ class RankWalk {
     targets_ = pass.run();
     roots_ = pass.roots();
     blocks_ = pass.take_blocks();
-    places_.each_stored([&](std::uint32_t b) { set_valid(b, homes_[b].box); });
+    places_.each_stored([&](std::uint32_t b) { valid_.set(b, homes_[b].box); });
     if (thin_ != nullptr) note_written();
     Spread spread(plan_, mesh_, targets_, thin_);
     auto const settle = [&] {
@@ -98,54 +91,6 @@ class RankWalk {
     auto const first = std::min_element(plan.nodes.begin(), plan.nodes.end());
     return first == plan.nodes.end() ? 0 : static_cast<std::uint32_t>(*first);
   }
-  bool valid(std::uint32_t b, int rank) const {
-    auto const at = static_cast<std::size_t>(rank);
-    return (valid_[rows_[b] + at / 64] >> at % 64 & 1u) != 0;
-  }
-  void set_valid(std::uint32_t b, int rank) {
-    auto const at = static_cast<std::size_t>(rank);
-    valid_[rows_[b] + at / 64] |= std::uint64_t{1} << at % 64;
-  }
-  void set_valid(std::uint32_t b, RankBox const& box) {
-    sources_[b] = box;
-    if (rows_[b] == 0) {
-      rows_[b] = valid_.size();
-      valid_.resize(valid_.size() + words_);
-    }
-    if (mesh_.is_all(box)) return set_valid_everywhere(b);
-    std::fill_n(valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]), words_, 0);
-    mesh_.each(box, [&](int rank) { set_valid(b, rank); });
-  }
-  /// Of ranks from one to another.
-  void set_valid(std::uint32_t b, int begin, int end) {
-    for (int rank = begin; rank < end;) {
-      if (rank % 64 == 0 && rank + 64 <= end) {
-        valid_[rows_[b] + static_cast<std::size_t>(rank) / 64] = ~std::uint64_t{0};
-        rank += 64;
-      } else {
-        set_valid(b, rank++);
-      }
-    }
-  }
-  void set_valid_everywhere(std::uint32_t b) {
-    std::copy(everywhere_.begin(), everywhere_.end(),
-              valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]));
-  }
-  bool valid_everywhere(std::uint32_t b) const {
-    return std::equal(everywhere_.begin(), everywhere_.end(),
-                      valid_.begin() + static_cast<std::ptrdiff_t>(rows_[b]));
-  }
-  bool valid_at_one(std::uint32_t b) const {
-    bool found = false;
-    for (std::size_t w = 0; w < words_; ++w) {
-      std::uint64_t const word = valid_[rows_[b] + w];
-      if (word == 0) continue;
-      if (found || (word & (word - 1)) != 0) return false;
-      found = true;
-    }
-    return found;
-  }
-
   /// Of a task that is task `t`, or a step of it.
   template <class Sink>
   void visit(PlannedTask const& task, std::size_t t, Spread& spread, Sink& sink) {
@@ -156,7 +101,7 @@ class RankWalk {
     RankBox const box = place(t, uses);
     if (thin_ != nullptr) check_reads(uses, box);
     for (Use<BufferId> const& use : uses)
-      if (reads(use.access) && !valid_everywhere(use.handle)) {
+      if (reads(use.access) && !valid_.everywhere(use.handle)) {
         move_to_readers(t, use.handle, spread, sink);
         if (cut) note_read(task, use, spread.boxes());
         move_to(box, use.handle, spread, sink);
@@ -165,7 +110,7 @@ class RankWalk {
     if (cut) check_terms(uses);
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) {
-        set_valid(use.handle, box);
+        valid_.set(use.handle, box);
         written_by_[use.handle] = task.node;
         if (!dropped_.empty()) dropped_[use.handle] = false;
       }
@@ -182,8 +127,8 @@ class RankWalk {
     if (last != no_id && last >= node) return;  // nodes take turns, tile by tile
     read_by_[b] = node;
     if (last == no_id || node - last <= keep_received_ || !places_.stored(b)) return;
-    if (!(sources_[b] == homes_[b].box)) return;
-    set_valid(b, homes_[b].box);
+    if (!(valid_.source(b) == homes_[b].box)) return;
+    valid_.set(b, homes_[b].box);
     dropped_[b] = true;
   }
 
@@ -202,11 +147,11 @@ class RankWalk {
   bool all_there(std::span<Use<BufferId> const> uses, RankBox const& box) const {
     bool there = true;
     for (Use<BufferId> const& use : uses)  // the common case alone
-      there = there && (!reads(use.access) || valid(use.handle, mesh_.first(box)));
+      there = there && (!reads(use.access) || valid_.has(use.handle, mesh_.first(box)));
     if (!there) return false;
     mesh_.each(box, [&](int rank) {
       for (Use<BufferId> const& use : uses)
-        there = there && (!reads(use.access) || valid(use.handle, rank));
+        there = there && (!reads(use.access) || valid_.has(use.handle, rank));
     });
     return there;
   }
@@ -218,7 +163,7 @@ class RankWalk {
     mesh_.each(box, [&](int rank) {
       ++ranks;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && !valid(use.handle, rank))
+        if (reads(use.access) && !valid_.has(use.handle, rank))
           missing += plan_.buffers[use.handle].bytes;
     });
     for (Use<BufferId> const& use : uses)
@@ -231,11 +176,12 @@ class RankWalk {
   int best(std::span<Use<BufferId> const> uses, RankBox const& box, Target const& target) {
     Index most = 0;
     candidates_.clear();
-    each_holder(uses, [&](int rank) {
+    valid_.each_holder(uses, [&](int rank) {
       if (!mesh_.contains(box, rank)) return;
       Index bytes = 0;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && valid(use.handle, rank)) bytes += plan_.buffers[use.handle].bytes;
+        if (reads(use.access) && valid_.has(use.handle, rank))
+          bytes += plan_.buffers[use.handle].bytes;
       if (bytes > most) most = bytes, candidates_.clear();
       if (bytes == most) candidates_.push_back(rank);
     });
@@ -246,21 +192,12 @@ class RankWalk {
     return *std::min_element(candidates_.begin(), candidates_.end(),
                              [&](int a, int b) { return (a ^ wanted) < (b ^ wanted); });
   }
-  /// Calls visit(rank) for each that has something of what a task reads, in ascending order.
-  template <class Visit> void each_holder(std::span<Use<BufferId> const> uses, Visit visit) const {
-    for (std::size_t w = 0; w < words_; ++w) {
-      std::uint64_t word = 0;
-      for (Use<BufferId> const& use : uses)
-        if (reads(use.access)) word |= valid_[rows_[use.handle] + w];
-      for (; word != 0; word &= word - 1) visit(static_cast<int>(w * 64) + std::countr_zero(word));
-    }
-  }
-
   /// Sends a tile along hops to ranks that lack its present value.
   template <class Sink> void move_to(std::span<Hop const> hops, std::uint32_t b, Sink& sink) {
     for (Hop const& hop : hops) {
-      if (valid(b, hop.to) || !valid(b, hop.from)) continue;  // an output that nothing computes
-      set_valid(b, hop.to);
+      if (valid_.has(b, hop.to) || !valid_.has(b, hop.from))
+        continue;  // an output that nothing computes
+      valid_.add(b, hop.to);
       send(hop, b, sink);
     }
   }
@@ -272,19 +209,20 @@ class RankWalk {
   /// rank to all those of its own coordinate alone.
   template <class Sink>
   void move_to(RankBox const& box, std::uint32_t b, Spread& spread, Sink& sink) {
-    if (mesh_.is_all(box) && valid_everywhere(b)) return;
+    if (mesh_.is_all(box) && valid_.everywhere(b)) return;
     if (thin_ == nullptr || !spread.along_trees() || !mesh_.is_all(box) ||
-        !mesh_.is_one(sources_[b]) || !valid_at_one(b) || !valid(b, mesh_.first(sources_[b])))
-      return move_to(spread.box(box, sources_[b]), b, sink);
-    set_valid_everywhere(b);
-    for (Hop const& hop : spread.to_all_by(thin_->own, mesh_.first(sources_[b])))
+        !mesh_.is_one(valid_.source(b)) || !valid_.at_one(b) ||
+        !valid_.has(b, mesh_.first(valid_.source(b))))
+      return move_to(spread.box(box, valid_.source(b)), b, sink);
+    valid_.add_all(b);
+    for (Hop const& hop : spread.to_all_by(thin_->own, mesh_.first(valid_.source(b))))
       send(hop, b, sink);
   }
 
   /// Sends a tile to all that read it in tasks of this one's node, where it goes along trees.
   template <class Sink>
   void move_to_readers(std::size_t t, std::uint32_t b, Spread& spread, Sink& sink) {
-    auto const hops = spread.readers(t, b, sources_[b]);
+    auto const hops = spread.readers(t, b, valid_.source(b));
     if (spread.to_all())
       move_to(RankBox{}, b, spread, sink);
     else
@@ -302,24 +240,26 @@ class RankWalk {
   /// Sends what coordinates that a thin job leaves out read between the last task and the next;
   /// what others send them, none of which is a message of this one, they just have.
   template <class Sink> void catch_up(PlannedTask const* task, Spread& spread, Sink& sink) {
-    auto const sends = [&](std::uint32_t b) { return sources_[b].at[thin_->axis] == thin_->own; };
+    auto const sends = [&](std::uint32_t b) {
+      return valid_.source(b).at[thin_->axis] == thin_->own;
+    };
     left_out_.before(task, [&](int begin, int end) {
       for (LeftOut::Read const& read : left_out_.reads())
-        if (!sends(read.buffer) && valid(read.buffer, mesh_.first(sources_[read.buffer])))
-          set_valid(read.buffer, begin, end);
+        if (!sends(read.buffer) && valid_.has(read.buffer, mesh_.first(valid_.source(read.buffer))))
+          valid_.add(read.buffer, begin, end);
       bool const any = std::any_of(left_out_.reads().begin(), left_out_.reads().end(),
                                    [&](LeftOut::Read const& read) { return sends(read.buffer); });
       for (int c = begin; c < end && any; ++c)
         for (LeftOut::Read const& read : left_out_.reads())
           if (sends(read.buffer))
-            move_to(spread.at(read.boxes, thin_->axis, c, sources_[read.buffer]), read.buffer,
+            move_to(spread.at(read.boxes, thin_->axis, c, valid_.source(read.buffer)), read.buffer,
                     sink);
     });
   }
   void note_read(PlannedTask const& task, Use<BufferId> const& use,
                  std::span<RankBox const> boxes) {
     if (task.location.rank == 1 && !boxes.empty() && !writes(use.access) && !is_cut(use.handle) &&
-        !valid_everywhere(use.handle))
+        !valid_.everywhere(use.handle))
       left_out_.add(use.handle, boxes);
   }
   /// Requires that a value written by a coordinate that is left out is read there alone: nothing
@@ -340,7 +280,7 @@ class RankWalk {
     for (Use<BufferId> const& use : uses) adds |= writes(use.access) && !is_cut(use.handle);
     if (!adds) return;
     for (Use<BufferId> const& use : uses)
-      if (!writes(use.access) && !is_cut(use.handle) && !valid_everywhere(use.handle))
+      if (!writes(use.access) && !is_cut(use.handle) && !valid_.everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
   }
   /// Requires that an open task of cut tiles, which runs where these are, reads nothing else.
@@ -356,7 +296,7 @@ class RankWalk {
     for (Use<BufferId> const& use : plan_.uses_of(task)) {
       if (is_cut(use.handle)) continue;
       if (!writes(use.access)) move_to_readers(t, use.handle, spread, sink);
-      if (!writes(use.access) && !valid_everywhere(use.handle))
+      if (!writes(use.access) && !valid_.everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
       if (!writes(use.access)) continue;
       int at = task.location.rank - 1;
@@ -376,7 +316,7 @@ class RankWalk {
     auto const uses = plan_.uses_of(task);
     std::uint32_t const result = uses.back().handle;
     int const wanted = wanted_rank(targets_[t]);
-    RankBox const& from = sources_[uses[1 - blocks[0].use].handle];
+    RankBox const& from = valid_.source(uses[1 - blocks[0].use].handle);
     if (!mesh_.is_one(from)) throw NotThin{"blocks that are added to a sum at several ranks"};
     int at = mesh_.first(from);
     for (std::size_t s = 0; s < blocks.size(); ++s) {
@@ -401,7 +341,7 @@ class RankWalk {
   void put(std::uint32_t b, int coordinate, std::uint32_t node) {
     RankBox box;
     box.at[thin_->axis] = static_cast<std::int16_t>(coordinate);
-    set_valid(b, box);
+    valid_.set(b, box);
     written_by_[b] = node;
     if (!dropped_.empty()) dropped_[b] = false;
   }
@@ -423,20 +363,15 @@ class RankWalk {
   ThinJob const* thin_;
   LeftOut left_out_{thin_};
   std::vector<bool> written_;  // of a thin job: tensors of which some task writes tiles
-  int const ranks_;
-  std::size_t const words_;
   FixedPlaces places_;
-  std::vector<Target> targets_;            // by task
-  std::vector<int> roots_;                 // ranks
-  std::vector<int> candidates_;            // of one task
-  std::vector<Target> blocks_;             // of the blocks of groups to come, the next one last
-  std::vector<std::size_t> rows_;          // of a buffer in `valid_`; 0, which is none's: empty
-  std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
-  std::vector<RankBox> sources_;           // ... that made or store it
+  std::vector<Target> targets_;  // by task
+  std::vector<int> roots_;       // ranks
+  std::vector<int> candidates_;  // of one task
+  std::vector<Target> blocks_;   // of the blocks of groups to come, the next one last
+  ValidRanks valid_;
   std::vector<std::uint32_t> written_by_;  // node of the present value; the first before any
   std::vector<std::uint32_t> read_by_;     // node that last read a buffer; empty: all are kept
   std::vector<bool> dropped_;              // buffers whose value is sent again
-  std::vector<std::uint64_t> everywhere_;  // all ranks
 };
 
 }  // namespace nntile::passes
