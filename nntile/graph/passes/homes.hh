@@ -15,6 +15,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/mesh_shape.hh"
+#include "nntile/graph/passes/rank_loads.hh"
 #include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/passes/tile.hh"
 
@@ -44,7 +45,6 @@ class HomePass {
     at_.resize(graph_.tensor_count());
     dealt_of_.resize(graph_.tensor_count());
     kept_of_.resize(graph_.tensor_count());
-    load_.resize(static_cast<std::size_t>(mesh_.ranks()));
     for (PlannedTensor const& tensor : plan_.tensors)
       if (tensor.attributes.persistent) kept_names_.insert(tensor.name);
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
@@ -122,15 +122,6 @@ class HomePass {
   std::vector<std::array<int, max_mesh_axes>> const& cuts() const { return cuts_of_; }
 
  private:
-  /// A coordinate, in a heap of which the first one has the fewest bytes.
-  struct Loaded {
-    Index bytes;
-    std::int16_t at;
-    bool operator<(Loaded const& other) const {
-      return bytes != other.bytes ? bytes > other.bytes : at > other.at;
-    }
-  };
-
   /// The dimension of a tensor that is cut over an axis of the mesh. Throws NotThin where its tiles
   /// are elsewhere, or shared out over another axis too.
   int cut_of(std::uint32_t t, std::size_t a) const {
@@ -219,8 +210,7 @@ class HomePass {
       dealt_[b] = 0;
       for (std::size_t a = 0; a < mesh_.axes(); ++a)
         homes_[b].box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(rank, a));
-      if (tensor.storage != Storage::arena)
-        load_[static_cast<std::size_t>(rank)] += plan_.buffers[b].bytes;
+      if (tensor.storage != Storage::arena) load_.add(rank, plan_.buffers[b].bytes);
     }
   }
   /// Takes over the homes that a tensor has already.
@@ -326,28 +316,14 @@ class HomePass {
                    " of mesh axis '", mesh_.axis(a).name, "', and is written together with one at ",
                    at);
             at = kept.homes[tile].box.at[a];
-            load(homes_[b].box, a, at, std::exchange(bytes[root], 0));
+            load_.add(homes_[b].box, a, at, std::exchange(bytes[root], 0));
           }
-    std::vector<Loaded> heap;  // of a mesh of one axis, where a coordinate is a rank
-    for (std::int16_t at = 0; mesh_.is_line() && at < mesh_.axis(a).size; ++at)
-      heap.push_back({load({}, a, at), at});
-    std::make_heap(heap.begin(), heap.end());
+    load_.begin(a);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       if (!is_dealt(dealt_[b])) continue;
       std::uint32_t const root = find(b);
-      if (homes_[root].box.at[a] == RankBox::all) {  // the first of its group
-        std::int16_t least = 0;
-        if (!heap.empty()) {
-          std::pop_heap(heap.begin(), heap.end());
-          least = heap.back().at;
-          heap.back().bytes += bytes[root];
-          std::push_heap(heap.begin(), heap.end());
-        }
-        for (std::int16_t at = 1; heap.empty() && at < mesh_.axis(a).size; ++at)
-          if (load(homes_[b].box, a, at) < load(homes_[b].box, a, least)) least = at;
-        load(homes_[b].box, a, least, std::exchange(bytes[root], 0));
-        homes_[root].box.at[a] = least;
-      }
+      if (homes_[root].box.at[a] == RankBox::all)  // the first of its group
+        homes_[root].box.at[a] = load_.deal(homes_[b].box, a, std::exchange(bytes[root], 0));
       homes_[b].box.at[a] = homes_[root].box.at[a];
     }
   }
@@ -386,16 +362,6 @@ class HomePass {
         if ((result.cut >> a & 1u) != 0 && (spread[plan_.buffers[b].tensor] >> a & 1u) == 0)
           cut_at(b, a, result.box.at[a]);
     }
-  }
-
-  /// Adds bytes to what has been dealt to the ranks of a box with a coordinate; the most of them.
-  Index load(RankBox box, std::size_t a, std::int16_t at, Index bytes = 0) {
-    box.at[a] = at;
-    Index most = 0;
-    mesh_.each(box, [&](int rank) {
-      most = std::max(most, load_[static_cast<std::size_t>(rank)] += bytes);
-    });
-    return most;
   }
 
   template <class... Text> [[noreturn]] void fail(Text const&... text) const {
@@ -492,7 +458,7 @@ class HomePass {
   std::vector<std::vector<TileHome> const*> kept_of_;    // homes that a tensor has already
   std::vector<std::uint8_t> dealt_;                      // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
-  std::vector<Index> load_;  // bytes that have been dealt to each rank
+  RankLoads load_{mesh_};
   std::vector<bool> used_;
   std::unordered_set<std::string_view> kept_names_;
 };

@@ -1,0 +1,72 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Bytes that have been dealt out to the ranks of a mesh.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "nntile/graph/passes/mesh_shape.hh"
+
+namespace nntile::passes {
+
+/// Counts what is dealt out to each rank, and finds who has least.
+class RankLoads {
+ public:
+  explicit RankLoads(MeshShape const& mesh)
+      : mesh_(mesh), loads_(static_cast<std::size_t>(mesh.ranks())) {}
+
+  void add(int rank, Index bytes) { loads_[static_cast<std::size_t>(rank)] += bytes; }
+  /// Adds bytes to the ranks of a box with a coordinate of an axis.
+  void add(RankBox box, std::size_t a, std::int16_t at, Index bytes) {
+    box.at[a] = at;
+    mesh_.each(box, [&](int rank) { add(rank, bytes); });
+  }
+  /// What follows is dealt along an axis, to the ranks that have least.
+  void begin(std::size_t a) {
+    heap_.clear();
+    for (std::int16_t at = 0; mesh_.is_line() && at < mesh_.axis(a).size; ++at)
+      heap_.push_back({most({}, a, at), at});
+    std::make_heap(heap_.begin(), heap_.end());
+  }
+  /// Adds bytes to the ranks of a box at the coordinate whose fullest rank has least, the first of
+  /// several such; the coordinate.
+  std::int16_t deal(RankBox const& box, std::size_t a, Index bytes) {
+    std::int16_t least = 0;
+    if (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end());
+      least = heap_.back().at;
+      heap_.back().bytes += bytes;
+      std::push_heap(heap_.begin(), heap_.end());
+    }
+    for (std::int16_t at = 1; heap_.empty() && at < mesh_.axis(a).size; ++at)
+      if (most(box, a, at) < most(box, a, least)) least = at;
+    add(box, a, least, bytes);
+    return least;
+  }
+
+ private:
+  /// A coordinate, in a heap of which the first one has the fewest bytes.
+  struct Loaded {
+    Index bytes;
+    std::int16_t at;
+    bool operator<(Loaded const& other) const {
+      return bytes != other.bytes ? bytes > other.bytes : at > other.at;
+    }
+  };
+
+  Index most(RankBox box, std::size_t a, std::int16_t at) const {
+    box.at[a] = at;
+    Index most = 0;
+    mesh_.each(box,
+               [&](int rank) { most = std::max(most, loads_[static_cast<std::size_t>(rank)]); });
+    return most;
+  }
+
+  MeshShape const& mesh_;
+  std::vector<Index> loads_;  // of each rank
+  std::vector<Loaded> heap_;  // of a mesh of one axis, where a coordinate is a rank
+};
+
+}  // namespace nntile::passes
