@@ -115,7 +115,7 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
   if (rank < 0 || rank >= mesh.ranks())
     throw PlanError(
         concat("plan '", graph.name(), "': rank ", rank, " of a mesh of ", mesh.ranks(), " ranks"));
-  bool const thin = mesh.is_line() && mesh.ranks() > passes::Spread::most_direct;
+  bool const thin = mesh.ranks() > passes::Spread::most_direct;
   auto const try_part = [&](PartOf of) -> std::optional<PlanData> {
     try {
       return part_of(graph, options, mesh, rank, of);

@@ -47,6 +47,7 @@ struct TileSample {
   Index first = 0;            // tiles [0, first),
   Index begin = 0, end = 0;   // [begin, end)
   Index last = 0, count = 0;  // and [last, count)
+  bool ends = false;          // groups of the first and the last ones are summed one by one
 
   bool has(Index tile) const {
     return tile < first || (tile >= begin && tile < end) || tile >= last;
@@ -56,9 +57,12 @@ struct TileSample {
     if (has(++tile)) return tile < count ? tile : -1;
     return tile < begin ? begin : last;
   }
-  /// Whether none from a tile to another is one of the run: groups of all others are summed in
-  /// blocks.
-  bool skips(Index from, Index to) const { return to < begin || from >= end; }
+  /// Whether none from a tile to another is one of the run, or of the ends: groups of all others
+  /// are summed in blocks.
+  bool skips(Index from, Index to) const {
+    if (ends && (from < first || to >= last)) return false;
+    return to < begin || from >= end;
+  }
 };
 
 /// Receives tile tasks in submission order.

@@ -107,14 +107,19 @@ class HomePass {
         return mesh_.axis(mesh_.find(rule.mesh)).size;
     return 1;
   }
-  /// The thin job for a rank of a mesh of one axis, over which tensors are cut in runs of tiles.
-  /// Behind `place`. Throws NotThin.
+  /// The thin job for a rank, along the axis of the mesh or the one whose coordinates do alike,
+  /// over which tensors are cut in runs of tiles. Behind `place`. Throws NotThin.
   ThinJob thin(int rank) const {
-    std::size_t axis = 0;
-    if (mesh_.ranks() < 3 || !mesh_.is_line() || options_.owners)
-      throw NotThin{"several axes of the mesh, fewer than three ranks, or owners by tile"};
-    while (mesh_.axis(axis).size == 1) ++axis;
-    ThinJob job{.axis = axis, .coordinates = mesh_.ranks(), .own = rank};
+    bool const line = mesh_.is_line();
+    std::size_t axis = line ? 0 : mesh_.alike_axis(lasting_cuts());
+    if (mesh_.ranks() < 3 || axis == mesh_.axes() || options_.owners || (!line && stages() != 0))
+      throw NotThin{"a mesh of few ranks or odd axes, stages, or owners by tile"};
+    while (line && mesh_.axis(axis).size == 1) ++axis;
+    ThinJob job{.axis = axis,
+                .coordinates = mesh_.axis(axis).size,
+                .own = mesh_.coordinate(rank, axis),
+                .rank = rank,
+                .line = line};
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) job.cut.push_back(cut_of(t, axis));
     return job;
   }
@@ -122,6 +127,14 @@ class HomePass {
   std::vector<std::array<int, max_mesh_axes>> const& cuts() const { return cuts_of_; }
 
  private:
+  /// Bits of the mesh's axes over which tensors that outlive runs are cut, or at whose coordinates.
+  std::uint32_t lasting_cuts() const {
+    std::uint32_t axes = 0;
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+      for (std::size_t a = 0; a < mesh_.axes() && plan_.tensors[t].attributes.persistent; ++a)
+        if (cuts_of_[t][a] != ThinJob::uncut) axes |= 1u << a;
+    return axes;
+  }
   /// The dimension of a tensor that is cut over an axis of the mesh. Throws NotThin where its tiles
   /// are elsewhere, or shared out over another axis too.
   int cut_of(std::uint32_t t, std::size_t a) const {

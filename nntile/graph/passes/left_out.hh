@@ -30,11 +30,20 @@ class LeftOut {
   /// or, without one, the end.
   template <class Turn> void before(PlannedTask const* task, Turn turn) {
     int const next = task == nullptr ? none : task->location.rank - 1;
+    if (next == none && task != nullptr && thin_ != nullptr && !thin_->line && window_ == 0 &&
+        task->node == node_)
+      return;  // adds sums of the cycle, which goes on to the last coordinate
     bool const follows = next >= at_ && at_ != none && is_of_run(*task);
     if (!reads_.empty()) turn(at_ + 1, follows ? next : thin_->coordinates);
     if (!follows) reads_.clear();
     at_ = next;
     if (task != nullptr) node_ = task->node, window_ = task->hints;
+  }
+  /// The same for those up to a coordinate, behind tasks of the cycle.
+  template <class Turn> void until(int coordinate, Turn turn) {
+    if (at_ == none || coordinate <= at_) return;
+    if (!reads_.empty()) turn(at_ + 1, coordinate + 1);
+    at_ = coordinate;
   }
   /// Notes what a task of the first coordinate reads.
   void add(std::uint32_t buffer, std::span<RankBox const> boxes) {
@@ -53,6 +62,31 @@ class LeftOut {
   ThinJob const* thin_;
   std::vector<Read> reads_;  // in the cycle
   int at_ = none;            // the coordinate of the last task
+  std::uint32_t node_ = 0;
+  std::uint16_t window_ = 0;
+};
+
+/// Tests that the coordinates of a cycle run their tasks at the same ranks of the other axes.
+class AlikeTurns {
+ public:
+  /// A task of cut tiles, at ranks of a box. Throws NotThin.
+  void visit(PlannedTask const& task, RankBox box, std::size_t axis) {
+    int const at = task.location.rank - 1;
+    bool const follows = at >= at_ && task.hints == window_ && (window_ != 0 || task.node == node_);
+    if (!follows) first_.clear();
+    if (!follows || at != at_) turn_ = 0;
+    at_ = at, node_ = task.node, window_ = task.hints;
+    box.at[axis] = RankBox::all;
+    if (at == 0) return first_.push_back(box);
+    if (first_.empty()) return;  // sums of groups, in blocks
+    if (turn_ == first_.size() || !(first_[turn_++] == box))
+      throw NotThin{"coordinates that do not do alike"};
+  }
+
+ private:
+  std::vector<RankBox> first_;  // the ranks of tasks of the first coordinate
+  std::size_t turn_ = 0;
+  int at_ = -1;
   std::uint32_t node_ = 0;
   std::uint16_t window_ = 0;
 };

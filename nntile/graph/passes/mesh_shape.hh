@@ -17,6 +17,7 @@ namespace nntile::passes {
 class MeshShape {
  public:
   static constexpr int most_ranks = 1 << 16;
+  static constexpr int few_ranks = 8;  // values go to them directly, not along trees
 
   /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
   explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
@@ -45,6 +46,23 @@ class MeshShape {
     return std::any_of(axes_.begin(), axes_.end(),
                        [&](MeshAxis const& axis) { return axis.size == ranks_; });
   }
+  /// The axis of a mesh of several whose coordinates do alike, so that a part follows from those of
+  /// few: the longest over which rules cut nothing that outlives runs, by `cut`, bits of axes.
+  /// axes() where there is none, on a mesh of few ranks or of one axis, and where numbers of ranks
+  /// do not have the bits of each coordinate apart.
+  std::size_t alike_axis(std::uint32_t cut) const {
+    if (is_line() || ranks_ <= few_ranks) return axes();
+    std::size_t longest = axes();
+    int inside = 1;  // ranks of the axes before
+    for (std::size_t a = 0; a < axes(); ++a) {
+      if (axes_[a].size > 1 && (inside & (inside - 1)) != 0) return axes();
+      inside *= axes_[a].size;
+      if ((cut >> a & 1u) == 0 && axes_[a].size > 2 &&
+          (longest == axes() || axes_[a].size > axes_[longest].size))
+        longest = a;
+    }
+    return longest;
+  }
   /// Position of an axis by name; axes() where there is none.
   std::size_t find(std::string const& name) const {
     std::size_t a = 0;
@@ -53,6 +71,15 @@ class MeshShape {
   }
   int coordinate(int rank, std::size_t axis) const {
     return rank / strides_[axis] % axes_[axis].size;
+  }
+  /// The distance of ranks that are neighbours along an axis.
+  int stride(std::size_t axis) const { return strides_[axis]; }
+  /// Whether a box is all ranks along one axis, and at one coordinate of every other.
+  bool is_row(RankBox const& box, std::size_t axis) const {
+    if (box.at[axis] != RankBox::all) return false;
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      if (a != axis && box.at[a] == RankBox::all && axes_[a].size > 1) return false;
+    return true;
   }
   bool contains(RankBox const& box, int rank) const {
     for (std::size_t a = 0; a < axes_.size(); ++a)

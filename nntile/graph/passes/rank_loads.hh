@@ -40,8 +40,7 @@ class RankLoads {
       heap_.back().bytes += bytes;
       std::push_heap(heap_.begin(), heap_.end());
     }
-    for (std::int16_t at = 1; heap_.empty() && at < mesh_.axis(a).size; ++at)
-      if (most(box, a, at) < most(box, a, least)) least = at;
+    if (heap_.empty()) least = least_at(box, a);
     add(box, a, least, bytes);
     return least;
   }
@@ -56,6 +55,20 @@ class RankLoads {
     }
   };
 
+  std::int16_t least_at(RankBox box, std::size_t a) {
+    box.at[a] = 0;
+    ranks_.clear();
+    mesh_.each(box, [&](int rank) { ranks_.push_back(static_cast<std::size_t>(rank)); });
+    std::int16_t least = 0;
+    Index fewest = INT64_MAX;
+    for (std::int16_t at = 0; at < mesh_.axis(a).size; ++at) {
+      Index most = 0;
+      auto const ahead = static_cast<std::size_t>(at * mesh_.stride(a));
+      for (std::size_t const rank : ranks_) most = std::max(most, loads_[rank + ahead]);
+      if (most < fewest) fewest = most, least = at;
+    }
+    return least;
+  }
   Index most(RankBox box, std::size_t a, std::int16_t at) const {
     box.at[a] = at;
     Index most = 0;
@@ -65,8 +78,9 @@ class RankLoads {
   }
 
   MeshShape const& mesh_;
-  std::vector<Index> loads_;  // of each rank
-  std::vector<Loaded> heap_;  // of a mesh of one axis, where a coordinate is a rank
+  std::vector<Index> loads_;        // of each rank
+  std::vector<std::size_t> ranks_;  // of a box
+  std::vector<Loaded> heap_;        // of a mesh of one axis, where a coordinate is a rank
 };
 
 }  // namespace nntile::passes

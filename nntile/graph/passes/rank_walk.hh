@@ -46,7 +46,7 @@ class RankWalk {
         keep_received_(keep_received),
         thin_(thin),
         places_(plan, mesh, homes),
-        valid_(mesh, plan.buffers.size()),
+        valid_(mesh, plan.buffers.size(), places_.alike_axis()),
         written_by_(plan.buffers.size(), first_node(plan)),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
         dropped_(read_by_.size()) {}
@@ -74,10 +74,15 @@ class RankWalk {
         visit(task, t, spread, sink);
         continue;
       }
-      catch_up(&task, spread, sink);
+      bool const stands_in =
+          task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1));
+      if (stands_in && !thin_->line)
+        catch_up(std::max(task.location.rank, task.priority) - 1, spread, sink);
+      else
+        catch_up(&task, spread, sink);
       if (task.priority < 0)
         add_blocks(t, spread, sink);
-      else if (task.location.rank > 0 && (task.priority > 0 || !thin_->has(task.location.rank - 1)))
+      else if (stands_in)
         stand_in(t, spread, sink);
       else
         visit(task, t, spread, sink);
@@ -99,7 +104,9 @@ class RankWalk {
     for (Use<BufferId> const& use : uses)
       if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, task.node);
     RankBox const box = place(t, uses);
+    bool const alike = places_.alike(uses, targets_[t].open);
     if (thin_ != nullptr) check_reads(uses, box);
+    if (cut && !thin_->line) note_turn(task, uses, box);
     for (Use<BufferId> const& use : uses)
       if (reads(use.access) && !valid_.everywhere(use.handle)) {
         move_to_readers(t, use.handle, spread, sink);
@@ -107,13 +114,15 @@ class RankWalk {
         move_to(box, use.handle, spread, sink);
         if (cut) note_read(task, use, {&box, 1});
       }
-    if (cut) check_terms(uses);
-    for (Use<BufferId> const& use : uses)
+    if (cut && thin_->line) check_terms(uses);
+    for (Use<BufferId> const& use : uses) {
       if (writes(use.access)) {
         valid_.set(use.handle, box);
         written_by_[use.handle] = task.node;
         if (!dropped_.empty()) dropped_[use.handle] = false;
       }
+      if (alike && !places_.at_coordinate(use.handle)) valid_.see(use.handle, box);
+    }
     sink.task(task, box);
   }
   /// The rank at which the result of a task is wanted.
@@ -135,36 +144,49 @@ class RankWalk {
   /// The ranks that run a task.
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
     TaskPlace place = targets_[t].place();
-    if (plan_.tasks[t].location.rank > 0 && place.open != 0) check_open(uses);
-    if (place.open == 0 || all_there(uses, place.box)) return place.box;
-    if (targets_[t].spread == place.open && worth_all(uses, place.box)) return place.box;
-    int const one = best(uses, place.box, targets_[t]);
+    if (place.open == 0) return place.box;
+    if (thin_ != nullptr) check_known(uses);
+    if (places_.alike(uses, place.open))
+      return place_open(t, place, uses, [&](std::uint32_t b, int rank) {
+        return places_.at_coordinate(b) ? valid_.has(b, rank) : valid_.seen(b, rank);
+      });
+    if (plan_.tasks[t].location.rank > 0) check_open(uses);
+    return place_open(t, place, uses,
+                      [&](std::uint32_t b, int rank) { return valid_.has(b, rank); });
+  }
+  /// The same of a task that homes leave open; `has(b, rank)` says what it finds there.
+  template <class Has>
+  RankBox place_open(std::size_t t, TaskPlace place, std::span<Use<BufferId> const> uses, Has has) {
+    if (all_there(uses, place.box, has)) return place.box;
+    if (targets_[t].spread == place.open && worth_all(uses, place.box, has)) return place.box;
+    int const one = best(uses, place, targets_[t], has);
     for (std::size_t a = 0; a < mesh_.axes(); ++a)
       if ((place.open >> a & 1u) != 0)
         place.box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(one, a));
     return place.box;
   }
-  bool all_there(std::span<Use<BufferId> const> uses, RankBox const& box) const {
+  template <class Has>
+  bool all_there(std::span<Use<BufferId> const> uses, RankBox const& box, Has has) const {
     bool there = true;
     for (Use<BufferId> const& use : uses)  // the common case alone
-      there = there && (!reads(use.access) || valid_.has(use.handle, mesh_.first(box)));
+      there = there && (!reads(use.access) || has(use.handle, mesh_.first(box)));
     if (!there) return false;
     mesh_.each(box, [&](int rank) {
       for (Use<BufferId> const& use : uses)
-        there = there && (!reads(use.access) || valid_.has(use.handle, rank));
+        there = there && (!reads(use.access) || has(use.handle, rank));
     });
     return there;
   }
   /// Whether what a task reads comes to all ranks of a box for no more bytes than its largest
   /// result.
-  bool worth_all(std::span<Use<BufferId> const> uses, RankBox const& box) const {
+  template <class Has>
+  bool worth_all(std::span<Use<BufferId> const> uses, RankBox const& box, Has has) const {
     Index missing = 0, largest = 0;
     int ranks = 0;
     mesh_.each(box, [&](int rank) {
       ++ranks;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && !valid_.has(use.handle, rank))
-          missing += plan_.buffers[use.handle].bytes;
+        if (reads(use.access) && !has(use.handle, rank)) missing += plan_.buffers[use.handle].bytes;
     });
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
@@ -173,20 +195,29 @@ class RankWalk {
   /// The rank of a box that has the most bytes of what a task reads, of several such the one
   /// nearest to the target: whose number differs from its in the lowest bits alone, so that all
   /// ranks add alike over all roots.
-  int best(std::span<Use<BufferId> const> uses, RankBox const& box, Target const& target) {
+  template <class Has>
+  int best(std::span<Use<BufferId> const> uses, TaskPlace const& place, Target const& target,
+           Has has) {
     Index most = 0;
     candidates_.clear();
-    valid_.each_holder(uses, [&](int rank) {
-      if (!mesh_.contains(box, rank)) return;
+    auto const weigh = [&](int rank) {
+      if (!mesh_.contains(place.box, rank)) return;
       Index bytes = 0;
+      bool any = false;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && valid_.has(use.handle, rank))
-          bytes += plan_.buffers[use.handle].bytes;
+        if (reads(use.access) && has(use.handle, rank))
+          bytes += plan_.buffers[use.handle].bytes, any = true;
+      if (!any) return;
       if (bytes > most) most = bytes, candidates_.clear();
       if (bytes == most) candidates_.push_back(rank);
-    });
-    if (thin_ != nullptr && candidates_.empty()) throw NotThin{"a sum away from its terms"};
-    if (candidates_.empty()) mesh_.each(box, [&](int rank) { candidates_.push_back(rank); });
+    };
+    if (places_.alike(uses, place.open))
+      mesh_.each(place.box, weigh);
+    else
+      valid_.each_holder(uses, weigh);
+    if (thin_ != nullptr && candidates_.empty() && (place.open >> thin_->axis & 1u) != 0)
+      throw NotThin{"a sum away from its terms"};
+    if (candidates_.empty()) mesh_.each(place.box, [&](int rank) { candidates_.push_back(rank); });
     if (candidates_.size() == 1) return candidates_[0];
     int const wanted = wanted_rank(target);
     return *std::min_element(candidates_.begin(), candidates_.end(),
@@ -209,22 +240,29 @@ class RankWalk {
   /// rank to all those of its own coordinate alone.
   template <class Sink>
   void move_to(RankBox const& box, std::uint32_t b, Spread& spread, Sink& sink) {
-    if (mesh_.is_all(box) && valid_.everywhere(b)) return;
-    if (thin_ == nullptr || !spread.along_trees() || !mesh_.is_all(box) ||
-        !mesh_.is_one(valid_.source(b)) || !valid_.at_one(b) ||
-        !valid_.has(b, mesh_.first(valid_.source(b))))
-      return move_to(spread.box(box, valid_.source(b)), b, sink);
-    valid_.add_all(b);
-    for (Hop const& hop : spread.to_all_by(thin_->own, mesh_.first(valid_.source(b))))
-      send(hop, b, sink);
+    bool const all = mesh_.is_all(box);
+    if (all && valid_.everywhere(b)) return;
+    if (mesh_.is_one(box) && valid_.has(b, mesh_.first(box))) return;
+    RankBox const& source = valid_.source(b);
+    int const from = mesh_.first(source);
+    if (thin_ == nullptr || !spread.along_trees() || !(all || mesh_.is_row(box, thin_->axis)) ||
+        !mesh_.is_one(source) || !mesh_.contains(box, from) || !valid_.at_one(b) ||
+        !valid_.has(b, from))
+      return move_to(spread.box(box, source), b, sink);
+    if (all)
+      valid_.add_all(b);
+    else
+      valid_.add_row(b, box);
+    if (!mesh_.contains(box, thin_->rank)) return;
+    for (Hop const& hop : spread.to_all_by(thin_->rank, from, !all)) send(hop, b, sink);
   }
 
   /// Sends a tile to all that read it in tasks of this one's node, where it goes along trees.
   template <class Sink>
   void move_to_readers(std::size_t t, std::uint32_t b, Spread& spread, Sink& sink) {
     auto const hops = spread.readers(t, b, valid_.source(b));
-    if (spread.to_all())
-      move_to(RankBox{}, b, spread, sink);
+    if (RankBox const* const box = spread.to(); box != nullptr)
+      move_to(*box, b, spread, sink);
     else
       move_to(hops, b, sink);
   }
@@ -240,26 +278,42 @@ class RankWalk {
   /// Sends what coordinates that a thin job leaves out read between the last task and the next;
   /// what others send them, none of which is a message of this one, they just have.
   template <class Sink> void catch_up(PlannedTask const* task, Spread& spread, Sink& sink) {
+    left_out_.before(task, [&](int begin, int end) { take_turns(begin, end, spread, sink); });
+  }
+  /// The same up to a coordinate, within a sum of all.
+  template <class Sink> void catch_up(int coordinate, Spread& spread, Sink& sink) {
+    left_out_.until(coordinate, [&](int begin, int end) { take_turns(begin, end, spread, sink); });
+  }
+  template <class Sink> void take_turns(int begin, int end, Spread& spread, Sink& sink) {
+    if (begin >= end) return;
     auto const sends = [&](std::uint32_t b) {
       return valid_.source(b).at[thin_->axis] == thin_->own;
     };
-    left_out_.before(task, [&](int begin, int end) {
+    for (LeftOut::Read const& read : left_out_.reads())
+      if (!sends(read.buffer) && valid_.has(read.buffer, mesh_.first(valid_.source(read.buffer))))
+        just_have(read, begin, end);
+    bool const any = std::any_of(left_out_.reads().begin(), left_out_.reads().end(),
+                                 [&](LeftOut::Read const& read) { return sends(read.buffer); });
+    for (int c = begin; c < end && any; ++c)
       for (LeftOut::Read const& read : left_out_.reads())
-        if (!sends(read.buffer) && valid_.has(read.buffer, mesh_.first(valid_.source(read.buffer))))
-          valid_.add(read.buffer, begin, end);
-      bool const any = std::any_of(left_out_.reads().begin(), left_out_.reads().end(),
-                                   [&](LeftOut::Read const& read) { return sends(read.buffer); });
-      for (int c = begin; c < end && any; ++c)
-        for (LeftOut::Read const& read : left_out_.reads())
-          if (sends(read.buffer))
-            move_to(spread.at(read.boxes, thin_->axis, c, valid_.source(read.buffer)), read.buffer,
-                    sink);
-    });
+        if (sends(read.buffer))
+          move_to(spread.at(read.boxes, thin_->axis, c, valid_.source(read.buffer)), read.buffer,
+                  sink);
+  }
+  void just_have(LeftOut::Read const& read, int begin, int end) {
+    if (thin_->line) return valid_.add(read.buffer, begin, end);
+    for (RankBox const& box : read.boxes) valid_.add(read.buffer, box, begin, end);
+  }
+  /// Whether a value is at the ranks of boxes, and those of all other coordinates there.
+  bool at_all(std::uint32_t b, std::span<RankBox const> boxes) {
+    if (thin_->line) return valid_.everywhere(b);
+    return std::all_of(boxes.begin(), boxes.end(),
+                       [&](RankBox const& box) { return valid_.all_have(b, box); });
   }
   void note_read(PlannedTask const& task, Use<BufferId> const& use,
                  std::span<RankBox const> boxes) {
     if (task.location.rank == 1 && !boxes.empty() && !writes(use.access) && !is_cut(use.handle) &&
-        !valid_.everywhere(use.handle))
+        !at_all(use.handle, boxes))
       left_out_.add(use.handle, boxes);
   }
   /// Requires that a value written by a coordinate that is left out is read there alone: nothing
@@ -283,28 +337,70 @@ class RankWalk {
       if (!writes(use.access) && !is_cut(use.handle) && !valid_.everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
   }
+  /// Notes the ranks at which a coordinate adds the terms of a sum. Throws NotThin where others do
+  /// not.
+  void note_turn(PlannedTask const& task, std::span<Use<BufferId> const> uses, RankBox const& box) {
+    turns_.visit(task, box, thin_->axis);
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access) && !is_cut(use.handle)) return note_term(task, box);
+  }
+  void note_term(PlannedTask const& task, RankBox box) {
+    box.at[thin_->axis] = RankBox::all;
+    if (has_term(task) && !(term_.box == box)) throw NotThin{"terms at other ranks"};
+    term_ = {task.node, task.tile, box};
+  }
+  bool has_term(PlannedTask const& task) const {
+    return term_.node == task.node && term_.tile == task.tile;
+  }
+  /// The ranks, at all coordinates, that add the terms of a sum.
+  RankBox term_of(PlannedTask const& task) const {
+    if (thin_->line) return {};
+    if (!has_term(task)) throw NotThin{"terms at unknown ranks"};
+    return term_.box;
+  }
+  RankBox box_of(int rank) const {
+    RankBox box;
+    for (std::size_t a = 0; a < mesh_.axes(); ++a)
+      box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(rank, a));
+    return box;
+  }
+  RankBox at_coordinate(RankBox box, int at) const {
+    box.at[thin_->axis] = static_cast<std::int16_t>(at);
+    return box;
+  }
   /// Requires that an open task of cut tiles, which runs where these are, reads nothing else.
   void check_open(std::span<Use<BufferId> const> uses) const {
     for (Use<BufferId> const& use : uses)
       if (!is_cut(use.handle)) throw NotThin{"a task that runs where its tiles happen to be"};
+  }
+  /// Requires that the ranks are known that have what an open task reads.
+  void check_known(std::span<Use<BufferId> const> uses) const {
+    for (Use<BufferId> const& use : uses)
+      if (reads(use.access) && is_cut(use.handle) && !valid_.known(use.handle))
+        throw NotThin{"a task that runs where other coordinates have its tiles"};
   }
   /// A task of a coordinate that a thin job leaves out, or of a block of them: the sums that it
   /// stands for are at the rank of the block that is nearest to their target, as choosing between
   /// two sums at a time gives, too.
   template <class Sink> void stand_in(std::size_t t, Spread& spread, Sink& sink) {
     PlannedTask const& task = plan_.tasks[t];
-    for (Use<BufferId> const& use : plan_.uses_of(task)) {
+    auto const uses = plan_.uses_of(task);
+    RankBox const term = term_of(task);
+    for (Use<BufferId> const& use : uses) {
       if (is_cut(use.handle)) continue;
       if (!writes(use.access)) move_to_readers(t, use.handle, spread, sink);
-      if (!writes(use.access) && !valid_.everywhere(use.handle))
+      if (!writes(use.access) && thin_->line && !valid_.everywhere(use.handle))
         throw NotThin{"terms that are sent to each coordinate"};
       if (!writes(use.access)) continue;
       int at = task.location.rank - 1;
+      RankBox box = term;
       if (task.priority > 0) {
-        at = nearest(at, task.priority - 1, wanted_rank(blocks_.back()));
+        int const wanted = wanted_rank(blocks_.back());
+        at = nearest(at, task.priority - 1, mesh_.coordinate(wanted, thin_->axis));
+        if (!thin_->line) box = box_of(mesh_.nearest(term, wanted));
         blocks_.pop_back();
       }
-      put(use.handle, at, task.node);
+      put(use.handle, at_coordinate(box, at), task.node);
     }
   }
   /// A task that adds the sums of blocks in turn, each of which is at one rank, as is what it is
@@ -316,14 +412,23 @@ class RankWalk {
     auto const uses = plan_.uses_of(task);
     std::uint32_t const result = uses.back().handle;
     int const wanted = wanted_rank(targets_[t]);
-    RankBox const& from = valid_.source(uses[1 - blocks[0].use].handle);
-    if (!mesh_.is_one(from)) throw NotThin{"blocks that are added to a sum at several ranks"};
-    int at = mesh_.first(from);
+    int const wanted_at = mesh_.coordinate(wanted, thin_->axis);
+    RankBox const term = term_of(task),
+                  one = thin_->line ? term : box_of(mesh_.nearest(term, wanted));
+    RankBox at = valid_.source(uses[1 - blocks[0].use].handle);
+    if (at.at[thin_->axis] == RankBox::all)
+      throw NotThin{"blocks that are added to a sum at several coordinates"};
+    if (thin_->line) at = at_coordinate(one, at.at[thin_->axis]);
+    if (!mesh_.covers(at, at_coordinate(one, at.at[thin_->axis])))
+      throw NotThin{"a sum at other ranks than its terms"};
     for (std::size_t s = 0; s < blocks.size(); ++s) {
-      int const with = nearest(blocks[s].first, blocks[s].last, wanted);
-      if (at == thin_->own) {
+      if (blocks[s].use == 0 && !thin_->line) catch_up(blocks[s].last, spread, sink);
+      int const here = at.at[thin_->axis],
+                there = nearest(blocks[s].first, blocks[s].last, wanted_at);
+      if (here == thin_->own) {
         auto const two = uses.subspan(2 * s, 2);
-        put(two[blocks[s].use].handle, with, task.node);
+        put(two[blocks[s].use].handle, at_coordinate(blocks[s].one_group ? term : one, there),
+            task.node);
         put(two[1 - blocks[s].use].handle, at, task.node);
         PlannedTask step = task;
         step.first_use += static_cast<std::uint32_t>(2 * s);
@@ -332,15 +437,13 @@ class RankWalk {
           step.tensor = plan_.buffers[to].tensor, step.tile = plan_.buffers[to].tile;
         visit(step, t, spread, sink);
       }
-      if ((with ^ wanted) < (at ^ wanted)) at = with;
+      at = at_coordinate(one, (there ^ wanted_at) < (here ^ wanted_at) ? there : here);
     }
     put(result, at, task.node);
     if (!read_by_.empty()) read_by_[result] = task.node;
   }
-  /// Notes that a sum is at a coordinate alone.
-  void put(std::uint32_t b, int coordinate, std::uint32_t node) {
-    RankBox box;
-    box.at[thin_->axis] = static_cast<std::int16_t>(coordinate);
+  /// Notes that a sum is at ranks of a box alone.
+  void put(std::uint32_t b, RankBox const& box, std::uint32_t node) {
     valid_.set(b, box);
     written_by_[b] = node;
     if (!dropped_.empty()) dropped_[b] = false;
@@ -360,8 +463,16 @@ class RankWalk {
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;  // of all buffers
   std::uint32_t const keep_received_;
+  /// Of the last task that adds terms of a coordinate: its ranks, at all coordinates.
+  struct Term {
+    std::uint32_t node = no_id, tile = 0;
+    RankBox box = {};
+  };
+
   ThinJob const* thin_;
   LeftOut left_out_{thin_};
+  AlikeTurns turns_;
+  Term term_;
   std::vector<bool> written_;  // of a thin job: tensors of which some task writes tiles
   FixedPlaces places_;
   std::vector<Target> targets_;  // by task

@@ -21,7 +21,7 @@ struct Hop {
 /// larger one along a binomial tree over all that read it in one op.
 class Spread {
  public:
-  static constexpr int most_direct = 8;  // ranks of a mesh, beyond which trees are shorter
+  static constexpr int most_direct = MeshShape::few_ranks;
 
   /// `targets`: of the tasks.
   Spread(PlanData const& plan, MeshShape const& mesh, std::span<Target const> targets,
@@ -41,7 +41,7 @@ class Spread {
   std::span<Hop const> readers(std::size_t t, std::uint32_t b, RankBox const& sources) {
     hops_.clear();
     boxes_.clear();
-    to_all_ = false;
+    to_ = nullptr;
     if (readers_of_.empty() || t < readers_of_[b].covered) return {};
     if (t >= end_) enter(t);
     Readers& its = readers_of_[b];
@@ -52,28 +52,35 @@ class Spread {
     for (std::uint32_t at = its.first; at != no_id; at = readers_[at].next) {
       Reader const& reader = readers_[at];
       if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
-        to_all_ = to_all_ || (thin_ != nullptr && mesh_.is_all(reader.box));
-        if (!to_all_) add(reader.box, sources);
         boxes_.push_back(reader.box);
+        if (thin_ != nullptr && mesh_.is_all(reader.box)) to_ = &all_;
         last = &reader.box;
       }
       if (!writes(reader.access)) continue;
       its.covered = reader.task + 1;
       break;
     }
+    if (thin_ != nullptr && to_ == nullptr && boxes_.size() == 1 &&
+        mesh_.is_row(boxes_[0], thin_->axis))
+      to_ = &boxes_[0];
+    if (to_ != nullptr) return {};
+    for (RankBox const& each : boxes_) add(each, sources);
     return ways();
   }
-  /// Whether the last call of `readers`, of a thin job, has found all ranks, which it does not
-  /// list.
-  bool to_all() const { return to_all_; }
-  /// Of the messages from a source to all ranks those of one: the one that brings it the value, and
-  /// those that it sends. On a mesh of one axis, for which there are trees.
-  std::span<Hop const> to_all_by(int rank, int source) {
+  /// The ranks that the last call of `readers`, of a thin job, has found and does not list: all, or
+  /// all along the axis of the job.
+  RankBox const* to() const { return to_; }
+  /// Of the messages from a source to all ranks, or to those along the axis of the thin job, those
+  /// of one: the one that brings it the value, and those that it sends. For there are trees.
+  std::span<Hop const> to_all_by(int rank, int source, bool row) {
     hops_.clear();
-    auto const ranks = static_cast<unsigned>(mesh_.ranks());
-    auto const at = static_cast<unsigned>(rank - source + mesh_.ranks()) % ranks;
+    int const stride = row ? mesh_.stride(thin_->axis) : 1;
+    auto const place_of = [&](int of) { return row ? mesh_.coordinate(of, thin_->axis) : of; };
+    auto const ranks = static_cast<unsigned>(row ? thin_->coordinates : mesh_.ranks());
+    auto const from = static_cast<unsigned>(place_of(source));
+    auto const at = (static_cast<unsigned>(place_of(rank)) + ranks - from) % ranks;
     auto const rank_at = [&](unsigned place) {
-      return static_cast<int>((static_cast<unsigned>(source) + place) % ranks);
+      return source + (static_cast<int>((from + place) % ranks) - static_cast<int>(from)) * stride;
     };
     if (at != 0) hops_.push_back({rank_at(at & (at - 1)), rank});
     for (unsigned bit = 1; at + bit < ranks && (at & bit) == 0; bit *= 2)
@@ -189,7 +196,8 @@ class Spread {
   std::vector<Readers> readers_of_;  // by buffer; none on a mesh of few ranks
   std::vector<Reader> readers_;      // in the run of tasks up to end_, in their order
   std::size_t end_ = 0;
-  bool to_all_ = false;
+  RankBox const* to_ = nullptr;
+  RankBox const all_ = {};
 };
 
 }  // namespace nntile::passes

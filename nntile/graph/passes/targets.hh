@@ -29,7 +29,11 @@ struct TaskPlace {
 class FixedPlaces {
  public:
   FixedPlaces(PlanData const& plan, MeshShape const& mesh, std::vector<TileHome> const& homes)
-      : plan_(plan), mesh_(mesh), homes_(homes), summed_(plan.tensors.size()) {
+      : plan_(plan),
+        mesh_(mesh),
+        homes_(homes),
+        alike_(mesh.alike_axis(lasting_cuts())),
+        summed_(plan.tensors.size()) {
     for (PlannedTensor const& tensor : plan.tensors)
       if (is_partial(tensor)) summed_[tensor.base] = true;
   }
@@ -44,6 +48,7 @@ class FixedPlaces {
       adds |= is_partial(tensor(use.handle)) && tensor(use.handle).base == task.tensor;
       grouped |= writes(use.access) && summed_[plan_.buffers[use.handle].tensor];
     }
+    if (grouped && everywhere) everywhere = !is_first_sum(uses);
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
       std::int16_t& at = place.box.at[a];
       if (grouped && !adds) at = read_at(uses, a);
@@ -65,12 +70,43 @@ class FixedPlaces {
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (stored(b)) visit(b);
   }
+  /// The axis of the mesh whose coordinates do alike; that behind the last where there is none.
+  std::size_t alike_axis() const { return alike_; }
+  /// Whether rules cut a tile over the axis of the mesh whose coordinates do alike.
+  bool at_coordinate(std::uint32_t b) const {
+    return alike_ < mesh_.axes() && (homes_[b].cut >> alike_ & 1u) != 0;
+  }
+  /// Whether such tiles fix the coordinate of a task, which leaves some axes open.
+  bool alike(std::span<Use<BufferId> const> uses, std::uint8_t open) const {
+    if (alike_ == mesh_.axes() || (open >> alike_ & 1u) != 0) return false;
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](Use<BufferId> const& use) { return at_coordinate(use.handle); });
+  }
+  /// Whether a task of one coordinate makes a sum of canonical groups in the place of the result,
+  /// which is that of all: where others make theirs, as coordinates do alike.
+  bool is_first_sum(std::span<Use<BufferId> const> uses) const {
+    if (alike_ == mesh_.axes()) return false;
+    bool at_one = false, first = false;
+    for (Use<BufferId> const& use : uses) {
+      if (is_partial(use.handle)) return false;
+      at_one |= at_coordinate(use.handle);
+      first |= writes(use.access) && summed_[plan_.buffers[use.handle].tensor] &&
+               !at_coordinate(use.handle);
+    }
+    return at_one && first;
+  }
   /// Whether a tile is a sum of canonical groups.
   bool is_partial(std::uint32_t b) const { return is_partial(tensor(b)); }
 
  private:
   static constexpr std::int16_t all = RankBox::all;
 
+  std::uint32_t lasting_cuts() const {
+    std::uint32_t axes = 0;
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (tensor(b).attributes.persistent) axes |= homes_[b].cut;
+    return axes;
+  }
   PlannedTensor const& tensor(std::uint32_t b) const {
     return plan_.tensors[plan_.buffers[b].tensor];
   }
@@ -118,6 +154,7 @@ class FixedPlaces {
   PlanData const& plan_;
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;
+  std::size_t const alike_;   // axis of the mesh whose coordinates do alike
   std::vector<bool> summed_;  // tensors of which canonical groups have sums
 };
 
@@ -182,7 +219,7 @@ class TargetPass {
           want(wanted, target, place.open,
                plan_.buffers[use.handle].bytes <= largest && !places_.is_partial(use.handle));
           if (task.location.rank > 0 && !rooted && wanted.root != no_id && !is_cut(use.handle))
-            throw NotThin{"a root that a task of cut tiles passes on"};
+            trees_[wanted.root].passed_on = true;
         }
       }
     }
@@ -215,6 +252,8 @@ class TargetPass {
       RankBox const box = ranks_of(trees_[root]);
       if (trees_[root].cut && (trees_[root].whole || box.at[thin_->axis] == RankBox::all))
         throw NotThin{"a tree of cut tiles over all coordinates"};
+      if (trees_[root].passed_on && (trees_[root].cut || thin_->line))
+        throw NotThin{"a root that a task of cut tiles passes on"};
       auto load = std::find_if(loads.begin(), loads.end(),
                                [&](Load const& each) { return each.box == box; });
       if (load == loads.end()) {
@@ -236,7 +275,8 @@ class TargetPass {
     static constexpr std::int16_t none = -2;
     RankBox box{{none, none, none, none}};
     Index bytes = 0;
-    bool cut = false, whole = false;  // of a thin job: whether results that are cut count, others
+    bool cut = false, whole = false;  // of a thin job: whether results that are cut count, others,
+    bool passed_on = false;           // and whether a task of cut tiles has it from a reader
   };
   void join(Tree& tree, TaskPlace const& place) const {
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
@@ -313,11 +353,12 @@ class TargetPass {
     trees_.emplace_back();
   }
   /// Notes the open axes of which several coordinates read the largest result; its bytes. Sums of
-  /// canonical groups are added at one rank.
+  /// canonical groups are added at one rank, as is one that is the result's first value.
   Index spread(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) const {
     Index largest = 0;
     for (Use<BufferId> const& use : uses)
       if (places_.is_partial(use.handle)) return 0;
+    if (places_.is_first_sum(uses)) return 0;
     for (Use<BufferId> const& use : uses)
       if (Index const bytes = plan_.buffers[use.handle].bytes;
           writes(use.access) && bytes > largest) {

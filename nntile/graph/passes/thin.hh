@@ -52,7 +52,9 @@ struct ThinJob {
 
   std::size_t axis = 0;  // of the mesh
   int coordinates = 1;   // along it
-  int own = 0;
+  int own = 0;           // the rank's
+  int rank = 0;
+  bool line = true;  // whether all ranks are along the axis
   /// By tensor, hidden ones too: the dimension that is cut over the axis, or uncut.
   std::vector<int> cut = {};
   std::uint16_t windows = 0;
@@ -61,6 +63,7 @@ struct ThinJob {
   struct Block {
     int first = 0, last = 0;
     std::size_t use = 0;
+    bool one_group = false;
   };
   std::vector<Block> blocks = {};
   /// The blocks whose sums a task adds in turn, each by two of its uses.
@@ -135,14 +138,25 @@ struct ThinJob {
   }
 
  private:
+  /// Throws NotThin where coordinates have other tiles than the first: sums over other axes of the
+  /// mesh have roots by their bytes.
+  void check_even(AxisTiling const& tiling) const {
+    Index const each = tiling.count() / coordinates;
+    if (each * coordinates != tiling.count()) throw NotThin{"coordinates with more tiles"};
+    for (Index tile = each; tile < tiling.count(); ++tile)
+      if (tiling.size(tile) != tiling.size(tile % each))
+        throw NotThin{"coordinates of other tiles"};
+  }
   TileSample sample(AxisTiling const& tiling, std::size_t id) const {
     TileRuns const runs{tiling.count(), coordinates};
+    if (!line) check_even(tiling);
     return {id,
             runs.begin(1),
             runs.begin(own),
             runs.begin(own + 1),
             runs.begin(coordinates - 1),
-            tiling.count()};
+            tiling.count(),
+            !line};
   }
   /// Throws NotThin where a coordinate begins within a group.
   void check_groups(AxisTiling const& tiling, Index count) {
