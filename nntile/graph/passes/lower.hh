@@ -396,8 +396,7 @@ class LowerPass final : private TileVisitor {
         steps_.assign(tile.steps.begin(), tile.steps.end());
         blocks_ = thin_->blocks.size();
         for (TileTask::Step const& step : tile.steps)
-          thin_->blocks.push_back(
-              {first(step.first), last(step.last), step.left_out, step.first == step.last});
+          thin_->blocks.push_back({first(step.first), last(step.last), step.left_out});
       }
       task.priority = -1 - static_cast<std::int32_t>(blocks_);
       return;

@@ -28,6 +28,10 @@ namespace nntile::passes {
 /// before the first task there that reads it, once for each value, and again where a kept tile has
 /// been without a reader for more ops than PlanOptions::keep_received. At the end, and at that of
 /// each phase, the ranks that store a tile have its last value.
+///
+/// On a mesh of several axes coordinates of one do alike (MeshShape::alike_axis): an open task that
+/// cut tiles put at one of them takes any other tile as nowhere which is at one coordinate by
+/// chance, since its owner is there.
 class RankWalk {
  public:
   /// A message of a tile, whose value the node has written.
@@ -47,6 +51,7 @@ class RankWalk {
         thin_(thin),
         places_(plan, mesh, homes),
         valid_(mesh, plan.buffers.size(), places_.alike_axis()),
+        made_alike_(places_.alike_axis() < mesh.axes() ? plan.buffers.size() : 0),
         written_by_(plan.buffers.size(), first_node(plan)),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
         dropped_(read_by_.size()) {}
@@ -115,14 +120,13 @@ class RankWalk {
         if (cut) note_read(task, use, {&box, 1});
       }
     if (cut && thin_->line) check_terms(uses);
-    for (Use<BufferId> const& use : uses) {
+    for (Use<BufferId> const& use : uses)
       if (writes(use.access)) {
         valid_.set(use.handle, box);
         written_by_[use.handle] = task.node;
         if (!dropped_.empty()) dropped_[use.handle] = false;
+        if (!made_alike_.empty()) made_alike_[use.handle] = alike;
       }
-      if (alike && !places_.at_coordinate(use.handle)) valid_.see(use.handle, box);
-    }
     sink.task(task, box);
   }
   /// The rank at which the result of a task is wanted.
@@ -148,7 +152,8 @@ class RankWalk {
     if (thin_ != nullptr) check_known(uses);
     if (places_.alike(uses, place.open))
       return place_open(t, place, uses, [&](std::uint32_t b, int rank) {
-        return places_.at_coordinate(b) ? valid_.has(b, rank) : valid_.seen(b, rank);
+        bool const here = places_.at_coordinate(b) || made_alike_[b];
+        return here ? valid_.has(b, rank) : valid_.is_alike(b, rank);
       });
     if (plan_.tasks[t].location.rank > 0) check_open(uses);
     return place_open(t, place, uses,
@@ -419,16 +424,12 @@ class RankWalk {
     if (at.at[thin_->axis] == RankBox::all)
       throw NotThin{"blocks that are added to a sum at several coordinates"};
     if (thin_->line) at = at_coordinate(one, at.at[thin_->axis]);
-    if (!mesh_.covers(at, at_coordinate(one, at.at[thin_->axis])))
-      throw NotThin{"a sum at other ranks than its terms"};
     for (std::size_t s = 0; s < blocks.size(); ++s) {
-      if (blocks[s].use == 0 && !thin_->line) catch_up(blocks[s].last, spread, sink);
       int const here = at.at[thin_->axis],
                 there = nearest(blocks[s].first, blocks[s].last, wanted_at);
       if (here == thin_->own) {
         auto const two = uses.subspan(2 * s, 2);
-        put(two[blocks[s].use].handle, at_coordinate(blocks[s].one_group ? term : one, there),
-            task.node);
+        put(two[blocks[s].use].handle, at_coordinate(one, there), task.node);
         put(two[1 - blocks[s].use].handle, at, task.node);
         PlannedTask step = task;
         step.first_use += static_cast<std::uint32_t>(2 * s);
@@ -480,6 +481,7 @@ class RankWalk {
   std::vector<int> candidates_;  // of one task
   std::vector<Target> blocks_;   // of the blocks of groups to come, the next one last
   ValidRanks valid_;
+  std::vector<bool> made_alike_;           // values that each coordinate makes for itself
   std::vector<std::uint32_t> written_by_;  // node of the present value; the first before any
   std::vector<std::uint32_t> read_by_;     // node that last read a buffer; empty: all are kept
   std::vector<bool> dropped_;              // buffers whose value is sent again

@@ -82,19 +82,6 @@ class FixedPlaces {
     return std::any_of(uses.begin(), uses.end(),
                        [&](Use<BufferId> const& use) { return at_coordinate(use.handle); });
   }
-  /// Whether a task of one coordinate makes a sum of canonical groups in the place of the result,
-  /// which is that of all: where others make theirs, as coordinates do alike.
-  bool is_first_sum(std::span<Use<BufferId> const> uses) const {
-    if (alike_ == mesh_.axes()) return false;
-    bool at_one = false, first = false;
-    for (Use<BufferId> const& use : uses) {
-      if (is_partial(use.handle)) return false;
-      at_one |= at_coordinate(use.handle);
-      first |= writes(use.access) && summed_[plan_.buffers[use.handle].tensor] &&
-               !at_coordinate(use.handle);
-    }
-    return at_one && first;
-  }
   /// Whether a tile is a sum of canonical groups.
   bool is_partial(std::uint32_t b) const { return is_partial(tensor(b)); }
 
@@ -114,6 +101,19 @@ class FixedPlaces {
     return tensor.storage == Storage::arena && tensor.base != no_id;
   }
 
+  /// Whether a task of one coordinate makes a sum of canonical groups in the place of the result,
+  /// which is that of all: it does so where others make theirs, as coordinates do alike.
+  bool is_first_sum(std::span<Use<BufferId> const> uses) const {
+    if (alike_ == mesh_.axes()) return false;
+    bool at_one = false, first = false;
+    for (Use<BufferId> const& use : uses) {
+      if (is_partial(use.handle)) return false;
+      at_one |= at_coordinate(use.handle);
+      first |= writes(use.access) && summed_[plan_.buffers[use.handle].tensor] &&
+               !at_coordinate(use.handle);
+    }
+    return at_one && first;
+  }
   std::int16_t written_at(PlannedTask const& task, std::span<Use<BufferId> const> uses,
                           std::size_t a, bool cut) const {
     std::uint32_t first = no_id;
@@ -207,6 +207,7 @@ class TargetPass {
         continue;
       }
       Index const largest = spread(uses, place.open, target);
+      bool const alike = place.open != 0 && places_.alike(uses, place.open);
       for (Use<BufferId> const& use : uses) {
         bool const stored = places_.stored(use.handle);
         if (writes(use.access)) {
@@ -216,8 +217,12 @@ class TargetPass {
         if (stored ? reads(use.access) && writes(use.access) : reads(use.access)) {
           Target& wanted = wanted_[use.handle];
           bool const rooted = wanted.root != no_id;
+          // What all coordinates read alike is not wanted where one of them has its sums.
+          bool const for_all = alike && !writes(use.access) && !places_.is_partial(use.handle) &&
+                               !places_.at_coordinate(use.handle);
           want(wanted, target, place.open,
-               plan_.buffers[use.handle].bytes <= largest && !places_.is_partial(use.handle));
+               plan_.buffers[use.handle].bytes <= largest && !places_.is_partial(use.handle),
+               !for_all);
           if (task.location.rank > 0 && !rooted && wanted.root != no_id && !is_cut(use.handle))
             trees_[wanted.root].passed_on = true;
         }
@@ -353,12 +358,11 @@ class TargetPass {
     trees_.emplace_back();
   }
   /// Notes the open axes of which several coordinates read the largest result; its bytes. Sums of
-  /// canonical groups are added at one rank, as is one that is the result's first value.
+  /// canonical groups are added at one rank.
   Index spread(std::span<Use<BufferId> const> uses, std::uint8_t open, Target& target) const {
     Index largest = 0;
     for (Use<BufferId> const& use : uses)
       if (places_.is_partial(use.handle)) return 0;
-    if (places_.is_first_sum(uses)) return 0;
     for (Use<BufferId> const& use : uses)
       if (Index const bytes = plan_.buffers[use.handle].bytes;
           writes(use.access) && bytes > largest) {
@@ -367,7 +371,8 @@ class TargetPass {
       }
     return largest;
   }
-  void want(Target& value, Target const& reader, std::uint8_t open, bool passes_on) const {
+  void want(Target& value, Target const& reader, std::uint8_t open, bool passes_on,
+            bool has_root = true) const {
     if (passes_on) value.spread = static_cast<std::uint8_t>(value.spread | reader.spread);
     for (std::size_t a = 0; a < mesh_.axes(); ++a) {
       std::int16_t const at = reader.box.at[a];
@@ -378,7 +383,8 @@ class TargetPass {
       else if ((open >> a & 1u) == 0)
         wanted = Target::several, value.spread = static_cast<std::uint8_t>(value.spread | 1u << a);
     }
-    if (value.root == no_id && open != 0 && reader.spread != open) value.root = reader.root;
+    if (has_root && value.root == no_id && open != 0 && reader.spread != open)
+      value.root = reader.root;
   }
 
   PlanData const& plan_;

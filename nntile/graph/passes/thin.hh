@@ -32,7 +32,8 @@ struct NotThin {
   char const* why;
 };
 
-/// A job thinned along the one axis of a mesh, for a rank, which is its own coordinate.
+/// A job thinned along the one axis of a mesh, or along one of several whose coordinates do alike,
+/// for a rank, whose coordinate is its own.
 ///
 /// Law: a thin job has all tasks of tiles that are not cut over the axis, and of those that are the
 /// tasks of three coordinates: the rank's own, the first, by which the others are known, and the
@@ -46,7 +47,8 @@ struct NotThin {
 /// which is cut over the axis the number of its window, from 1, in place of hints. Tasks that
 /// follow one another, and of which each adds the sum of a block for which none stands, are one
 /// here, with the uses of all: -1 - the place of its first block in place of a priority. What the
-/// rank adds of these the walk over ranks finds.
+/// rank adds of these the walk over ranks finds. Of several axes a job has all coordinates of the
+/// others, and the groups of the first and the last coordinate as its own: they have targets.
 struct ThinJob {
   static constexpr int uncut = -1, irregular = -2;
 
@@ -63,7 +65,6 @@ struct ThinJob {
   struct Block {
     int first = 0, last = 0;
     std::size_t use = 0;
-    bool one_group = false;
   };
   std::vector<Block> blocks = {};
   /// The blocks whose sums a task adds in turn, each by two of its uses.

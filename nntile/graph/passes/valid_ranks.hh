@@ -17,10 +17,6 @@ namespace nntile::passes {
 
 /// Sets of ranks by buffer, and the ranks that made or store the value. A buffer whose value has
 /// been set nowhere yet is at no rank.
-///
-/// Of a mesh with coordinates that do alike a second set has what tasks of such a coordinate may
-/// count on: values that are alike at all of them, and what they have read there themselves. It
-/// lacks what is at one coordinate by chance, as its home is there.
 class ValidRanks {
  public:
   /// `alike`: the axis of such coordinates; mesh.axes() where there is none.
@@ -31,8 +27,6 @@ class ValidRanks {
         rows_(buffers),
         valid_(words_),
         sources_(buffers),
-        seen_rows_(alike_ < mesh.axes() ? buffers : 0),
-        seen_(seen_rows_.empty() ? 0 : words_),
         everywhere_(words_, ~std::uint64_t{0}) {
     valid_.reserve((buffers + 1) * words_);
     if (mesh.ranks() % 64 != 0) everywhere_.back() >>= 64 - mesh.ranks() % 64;
@@ -74,30 +68,14 @@ class ValidRanks {
     mesh_.each(box, [&](int rank) { all = all && has(b, rank); });
     return all;
   }
-  /// Whether a task of a coordinate may count on it at a rank there.
-  bool seen(std::uint32_t b, int rank) const {
-    if (sources_[b].at[alike_] == RankBox::all && mesh_.contains(sources_[b], rank))
-      return rows_[b] != 0;
-    auto const at = static_cast<std::size_t>(rank);
-    return (seen_[seen_rows_[b] + at / 64] >> at % 64 & 1u) != 0;
-  }
-  /// A task of a coordinate has it at ranks of a box there.
-  void see(std::uint32_t b, RankBox const& box) {
-    if (seen_rows_[b] == 0) {
-      seen_rows_[b] = seen_.size();
-      seen_.resize(seen_.size() + words_);
-    }
-    mesh_.each(box, [&](int rank) {
-      auto const at = static_cast<std::size_t>(rank);
-      seen_[seen_rows_[b] + at / 64] |= std::uint64_t{1} << at % 64;
-    });
+  /// Whether it has been at a rank from the beginning, as at all coordinates that do alike.
+  bool is_alike(std::uint32_t b, int rank) const {
+    return known(b) && sources_[b].at[alike_] == RankBox::all && mesh_.contains(sources_[b], rank);
   }
 
   /// A new value, at ranks of a box alone.
   void set(std::uint32_t b, RankBox const& box) {
     sources_[b] = box;
-    if (!seen_rows_.empty() && seen_rows_[b] != 0)
-      std::fill_n(seen_.begin() + static_cast<std::ptrdiff_t>(seen_rows_[b]), words_, 0);
     if (rows_[b] == 0) {
       rows_[b] = valid_.size();
       valid_.resize(valid_.size() + words_);
@@ -188,8 +166,6 @@ class ValidRanks {
   std::vector<std::size_t> rows_;          // of a buffer in `valid_`; 0, which is none's: empty
   std::vector<std::uint64_t> valid_;       // ranks that have a tile's present value
   std::vector<RankBox> sources_;           // ... that made or store it
-  std::vector<std::size_t> seen_rows_;     // as rows_; none without coordinates that do alike
-  std::vector<std::uint64_t> seen_;        // ranks at which their tasks count on a tile
   std::vector<std::uint64_t> everywhere_;  // all ranks
   std::vector<std::size_t> masks_at_;      // of a row of ranks, by its first
   std::vector<std::uint64_t> masks_;
