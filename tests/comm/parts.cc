@@ -86,6 +86,19 @@ TEST_CASE("a training step has the bits of one rank on every mesh", "[comm][part
                                      {.role = Role::parameter, .mesh = "own"}};
   Tiles const one = train<Serial>({}, {}, {}, groups);
   CHECK((train<Serial>({{"data", 2}, {"own", 5}}, owned, late, groups) == one));
+  // Of these, along one axis coordinates that do alike.
+  std::vector<AxisGroups> const all{{"batch", 4}, {"head", 2}, {"hidden", 2}};
+  std::vector<ShardRule> rules = product({tensor_parallel(), ddp()});
+  for (Role const role : {Role::state, Role::parameter})
+    rules.push_back({.role = role, .mesh = "own"});
+  Tiles const whole = train<Serial>({}, {}, {}, all);
+  for (std::vector<MeshAxis> const& mesh :
+       {std::vector<MeshAxis>{{"tensor", 2}, {"data", 4}, {"own", 2}},
+        {{"data", 4}, {"own", 2}, {"tensor", 2}}}) {
+    passes::MeshShape const shape(mesh);
+    CHECK(shape.alike_axis(1u << shape.find("tensor")) == shape.find("data"));
+    CHECK((train<Serial>(mesh, rules, late, all) == whole));
+  }
 }
 
 // NNTILE_RANDOM_PARTS (50) says how many, NNTILE_RANDOM_SEED (1) from which seed on.
@@ -96,7 +109,7 @@ TEST_CASE("random graphs have the bits, bytes and messages of their plans on ran
   std::size_t messages = 0, refused = 0, ranks = 0, cut = 0;
   for (; tried < count; ++seed) {
     INFO("seed " << seed);
-    RandomParts parts(seed);
+    RandomParts parts(seed, seed % 8 == 0);
     if (parts.is_useless()) continue;
     for (std::string const& text : parts.refused_cuts()) {
       INFO(text);

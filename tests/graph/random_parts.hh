@@ -18,9 +18,13 @@ namespace nntile::test {
 /// What can be planned on one rank and on the mesh, or the reason why not.
 class RandomParts {
  public:
-  explicit RandomParts(std::uint64_t seed)
+  /// `wide`: on a mesh of two axes with more than eight ranks.
+  explicit RandomParts(std::uint64_t seed, bool wide = false)
       : random_(static_cast<std::uint32_t>(seed)),
-        extents_{.shorter = 2, .longer = 3 + 2 * below(2), .named = below(4) != 0},
+        wide_(wide),
+        extents_{.shorter = 2,
+                 .longer = wide ? 6 + 2 * below(2) : 3 + 2 * below(2),
+                 .named = below(4) != 0 || wide},
         drawn_(seed, extents_, any_groups()) {
     drawn_.loss.mark_output();
     options_.tile = 1 + below(3);
@@ -28,11 +32,21 @@ class RandomParts {
     options_.micro_batches = "longer";
     if (seed % 4 == 0) options_.schedule = PipelineSchedule::layer_by_layer;
     if (!can_plan()) return;
-    bool const is_line = below(3) == 0;
+    bool const is_line = !wide_ && below(3) == 0;
     int const longest = static_cast<int>(extents_.longer);
-    options_.mesh = {{"a", is_line ? longest : 2 + below(2)}, {"b", is_line ? 1 : 1 + below(2)}};
+    if (wide_) {
+      options_.mesh = {{"a", 2}, {"b", longest}};
+      if (below(2) == 0 && longest == 8) std::swap(options_.mesh[0], options_.mesh[1]);
+      for (Role const role : {Role::parameter, Role::state})
+        options_.rules.push_back({.role = role, .axis = "longer", .optional = true});
+      try_cut("b");
+      try_cut("a");
+    } else {
+      options_.mesh = {{"a", is_line ? longest : 2 + below(2)}, {"b", is_line ? 1 : 1 + below(2)}};
+    }
     char const* const axes[] = {"a", "b", "a", "b", ""};
-    for (int cuts = extents_.named ? below(3) : 0; cuts > 0; --cuts) try_cut(axes[below(5)]);
+    for (int cuts = extents_.named && !wide_ ? below(3) : 0; cuts > 0; --cuts)
+      try_cut(axes[below(5)]);
     for (Role const role : {Role::parameter, Role::state, Role::output})
       options_.rules.push_back({.role = role, .mesh = axes[below(5)]});
     for (int w = 0; w < 3; ++w)
@@ -41,7 +55,7 @@ class RandomParts {
                                   .mesh = axis.name,
                                   .at = below(axis.size),
                                   .optional = true});
-    if (below(4) == 0 && !is_line)
+    if (below(4) == 0 && !is_line && !wide_)
       options_.owners = [ranks = ranks(), seed](std::string_view tensor, Index tile) {
         std::uint64_t mixed = seed + static_cast<std::uint64_t>(tile);
         for (char const c : tensor) mixed = mixed * 31 + static_cast<unsigned char>(c);
@@ -119,12 +133,15 @@ class RandomParts {
       return error.what();
     }
   }
+  bool cuts_shorter(std::string_view mesh) {
+    return wide_ ? mesh == "a" : options_.mesh[0].size <= 3 && below(2) == 0;
+  }
   /// Adds a rule that cuts an axis, of all tensors or of some, unless that cannot be planned.
   void try_cut(char const* mesh) {
     PlanOptions with = options_;
     char const* const tensors[] = {"*", "*", "*", "w*", "t*", "c*"};
     ShardRule const rule{.tensors = tensors[below(6)],
-                         .axis = options_.mesh[0].size <= 3 && below(2) == 0 ? "shorter" : "longer",
+                         .axis = cuts_shorter(mesh) ? "shorter" : "longer",
                          .mesh = mesh,
                          .optional = true};
     with.rules.push_back(rule);
@@ -137,6 +154,7 @@ class RandomParts {
   }
 
   std::minstd_rand random_;
+  bool const wide_;
   RandomExtents const extents_;
   RandomGraph drawn_;
   PlanOptions options_;
