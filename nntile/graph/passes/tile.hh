@@ -68,8 +68,8 @@ class TilePass {
       for (std::size_t const o : ops) collect_blocks(graph_.op_at(o));
     collect_marks();
     if (Index const extent = dims_.shape_of(t)[d]; short_groups(root, extent))
-      return concat("its ", graph_.numerics().groups[groups_[root]].groups, " canonical groups of ",
-                    extent,
+      return concat("the ", graph_.numerics().groups[groups_[root]].groups,
+                    " canonical groups of its ", extent,
                     " indices are shorter than the blocks of 64 that it is added in: leave '",
                     names_[root], "' out of Numerics::groups, or share out another axis");
     if (kept_[root] == nullptr) return "";
