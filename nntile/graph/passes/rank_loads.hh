@@ -23,7 +23,7 @@ class RankLoads {
     box.at[a] = at;
     mesh_.each(box, [&](int rank) { add(rank, bytes); });
   }
-  /// What follows is dealt along an axis, to the ranks that have least.
+  /// Has the following bytes dealt along an axis, to the ranks that have least.
   void begin(std::size_t a) {
     heap_.clear();
     for (std::int16_t at = 0; mesh_.is_line() && at < mesh_.axis(a).size; ++at)

@@ -217,7 +217,7 @@ class TargetPass {
         if (stored ? reads(use.access) && writes(use.access) : reads(use.access)) {
           Target& wanted = wanted_[use.handle];
           bool const rooted = wanted.root != no_id;
-          // What all coordinates read alike is not wanted where one of them has its sums.
+          // A value that all coordinates read alike is not wanted where one of them has its sums.
           bool const for_all = alike && !writes(use.access) && !places_.is_partial(use.handle) &&
                                !places_.at_coordinate(use.handle);
           want(wanted, target, place.open,
