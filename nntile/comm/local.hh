@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -81,11 +82,22 @@ class LocalWorld {
     std::uint64_t due = 0;  // the receiver's count of tests
     bool taken = false;
   };
+  using Mail = std::multimap<Edge, Sent>;  // of one edge, in the order of the sends
+  struct Coming {
+    std::uint64_t due = 0;
+    int from = 0;
+    std::int64_t number = 0;
+    bool operator<(Coming const& other) const {
+      return std::tie(due, from, number) < std::tie(other.due, other.from, other.number);
+    }
+  };
   struct Rank {
     std::string gone;  // its end, in words for errors; "" while it lives
     bool made = false;
     std::uint64_t tests = 0;
-    std::uint64_t gathers = 0;  // that it has entered
+    std::multiset<Coming> coming;  // messages to look for; some may not be there
+    std::vector<Message> left;     // its sends to look at: eager, or taken by their receivers
+    std::uint64_t gathers = 0;     // that it has entered
     std::vector<std::byte> given;
   };
 
@@ -94,12 +106,10 @@ class LocalWorld {
     Rank& its = at(rank);
     if (!its.gone.empty()) return;
     its.gone = how;
-    for (auto at = mail_.begin(); at != mail_.end();) {  // its buffers are read no more
-      auto const now = at++;
-      if (std::get<0>(now->first) != rank) continue;
-      std::erase_if(now->second, [this](Sent const& sent) { return !is_eager(sent.size); });
-      if (now->second.empty()) mail_.erase(now);
-    }
+    std::erase_if(mail_, [&](auto const& each) {  // its buffers are read no more
+      return std::get<0>(each.first) == rank && !is_eager(each.second.size);
+    });
+    ++gone_;
     changed_.notify_all();
   }
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -114,40 +124,42 @@ class LocalWorld {
     std::uint64_t const drawn = mix_bits(edge ^ static_cast<std::uint64_t>(number)) %
                                 (static_cast<std::uint64_t>(options_.most_delay) + 1);
     sent.due = at(to).tests + 1 + drawn;
-    mail_[{from, to, number}].push_back(std::move(sent));
+    at(to).coming.insert({sent.due, from, number});
+    if (is_eager(bytes.size())) at(from).left.push_back({to, number});
+    mail_.emplace(Edge{from, to, number}, std::move(sent));
   }
   bool is_eager(std::size_t bytes) const { return bytes <= options_.eager_bytes; }
 
-  /// Copies a message to its receive; false if it is not there yet. `size`: that of what came.
-  bool take(int from, int to, std::int64_t number, std::span<std::byte> room, std::size_t& size) {
-    auto const found = mail_.find({from, to, number});
-    if (found == mail_.end()) return false;
-    Sent& sent = found->second.front();
-    if (sent.taken || sent.due > at(to).tests) return false;
-    size = sent.size;
-    if (auto const changed = changed_sizes_.find(found->first); changed != changed_sizes_.end()) {
-      size = changed->second;
-      changed_sizes_.erase(changed);
-    }
+  /// The first message of an edge that is not there for its sender alone; none: the end.
+  Mail::iterator find(int from, int to, std::int64_t number) {
+    Edge const edge{from, to, number};
+    auto const found = mail_.lower_bound(edge);
+    bool const there = found != mail_.end() && found->first == edge && !found->second.taken;
+    return there ? found : mail_.end();
+  }
+  /// Whether a send that is not eager has been received; it is forgotten then.
+  bool was_received(int from, int to, std::int64_t number) {
+    Edge const edge{from, to, number};
+    auto const found = mail_.lower_bound(edge);
+    if (found == mail_.end() || found->first != edge || !found->second.taken) return false;
+    mail_.erase(found);
+    return true;
+  }
+  std::size_t arriving_size(Mail::value_type const& mail) const {
+    auto const changed = changed_sizes_.find(mail.first);
+    return changed == changed_sizes_.end() ? mail.second.size : changed->second;
+  }
+  /// Marks a message as received; copies all of it or nothing.
+  void take(Mail::iterator found, std::byte* room, bool copies) {
+    Sent& sent = found->second;
     bool const eager = is_eager(sent.size);
-    if (size == room.size() && size == sent.size && size != 0)
-      std::memcpy(room.data(), eager ? sent.copy.data() : sent.bytes, size);
+    if (copies && sent.size != 0)
+      std::memcpy(room, eager ? sent.copy.data() : sent.bytes, sent.size);
+    changed_sizes_.erase(found->first);
     if (eager)
-      drop(found);
+      mail_.erase(found);
     else
       sent.taken = true;
-    return true;
-  }
-  /// Whether the receiver has a message that is not eager; it is forgotten then.
-  bool has_arrived(int from, int to, std::int64_t number) {
-    auto const found = mail_.find({from, to, number});
-    if (!found->second.front().taken) return false;
-    drop(found);
-    return true;
-  }
-  void drop(std::map<Edge, std::vector<Sent>>::iterator found) {
-    found->second.erase(found->second.begin());
-    if (found->second.empty()) mail_.erase(found);
   }
 
   /// Every rank's bytes, when all have called it.
@@ -184,9 +196,10 @@ class LocalWorld {
   detail::Mutex mutex_;
   detail::Condition changed_;
   std::vector<Rank> ranks_;
-  std::map<Edge, std::vector<Sent>> mail_;  // of one edge, in the order of the sends
+  Mail mail_;
   std::map<Edge, std::size_t> changed_sizes_;
   std::uint64_t rounds_ = 0;
+  int gone_ = 0;  // ranks
   std::vector<std::vector<std::byte>> gathered_;
 };
 
@@ -228,8 +241,15 @@ class LocalComm {
     detail::Lock guard(world_.mutex_);
     world_.check_alive(rank_, "send");
     OpenRequest const open = requests_.open(true, message, bytes.size());
-    posted_.push_back({open, {}, world_.is_eager(bytes.size())});
-    world_.post(rank_, message.peer, message.number, bytes);
+    requests_.keep(open, [&] {
+      auto const at = sends_.emplace(key(message), open).first;
+      try {
+        world_.post(rank_, message.peer, message.number, bytes);
+      } catch (...) {
+        sends_.erase(at);
+        throw;
+      }
+    });
     return open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
@@ -237,25 +257,29 @@ class LocalComm {
     detail::Lock guard(world_.mutex_);
     world_.check_alive(rank_, "receive");
     OpenRequest const open = requests_.open(false, message, bytes.size());
-    posted_.push_back({open, bytes, false});
+    requests_.keep(open, [&] {
+      auto const found = world_.find(message.peer, rank_, message.number);
+      if (found != world_.mail_.end())
+        mine().coming.insert({found->second.due, message.peer, message.number});
+      receives_.emplace(key(message), Posted{open, bytes.data()});
+    });
     return open.request;
   }
   void test(std::vector<EndedRequest>& ended) {
     check_thread("test");
     detail::Lock guard(world_.mutex_);
     world_.check_alive(rank_, "test");
-    ++world_.at(rank_).tests;
-    std::size_t kept = 0;
-    for (Posted const& posted : posted_) {
-      EndedRequest one{posted.open.request};
-      if (!has_ended(posted, one)) {
-        posted_[kept++] = posted;
-        continue;
-      }
-      requests_.close(posted.open, one.error.empty());
-      ended.push_back(std::move(one));
+    ++mine().tests;
+    for (Message const& message : mine().left) end_send(message, ended);
+    mine().left.clear();
+    auto& coming = mine().coming;
+    while (!coming.empty() && coming.begin()->due <= mine().tests) {
+      end_receive({coming.begin()->from, coming.begin()->number}, ended);
+      coming.erase(coming.begin());
     }
-    posted_.resize(kept);
+    if (world_.gone_ == 0) return;
+    end_gone(sends_, ended);
+    end_gone(receives_, ended);
   }
   void barrier() {
     check_thread("barrier");
@@ -269,31 +293,64 @@ class LocalComm {
   PeerTraffic traffic(int peer) const { return requests_.traffic(peer); }
 
  private:
+  using Key = std::pair<int, std::int64_t>;  // the other rank, the number
   struct Posted {
     OpenRequest open;
-    std::span<std::byte> room;  // of a receive
-    bool eager = false;
+    std::byte* room;
   };
 
-  bool has_ended(Posted const& posted, EndedRequest& ended) {
-    int const peer = posted.open.message.peer;
-    std::int64_t const number = posted.open.message.number;
-    if (posted.open.sends) {
-      if (posted.eager || world_.has_arrived(rank_, peer, number)) return true;
-    } else {
-      std::size_t size = 0;
-      if (world_.take(peer, rank_, number, posted.room, size)) {
-        if (size == posted.open.bytes) return true;
-        ended.error = wrong_size(posted.open, size);
-        ended.came_empty = size == 0;
-        return true;
+  static Key key(Message const& message) { return {message.peer, message.number}; }
+  static OpenRequest const& open_of(OpenRequest const& send) { return send; }
+  static OpenRequest const& open_of(Posted const& receive) { return receive.open; }
+  LocalWorld::Rank& mine() { return world_.at(rank_); }
+
+  void end_send(Message const& message, std::vector<EndedRequest>& ended) {
+    auto const send = sends_.find(key(message));
+    if (send == sends_.end()) return;
+    OpenRequest const open = send->second;
+    if (!world_.is_eager(open.bytes) && !world_.was_received(rank_, message.peer, message.number))
+      return;
+    end(open, {}, false, ended);
+    sends_.erase(send);
+  }
+  /// If its message is there and due.
+  void end_receive(Message const& message, std::vector<EndedRequest>& ended) {
+    auto const receive = receives_.find(key(message));
+    auto const found = world_.find(message.peer, rank_, message.number);
+    if (receive == receives_.end() || found == world_.mail_.end()) return;
+    if (found->second.due > mine().tests) return;
+    auto const [open, room] = receive->second;
+    std::size_t const size = world_.arriving_size(*found);
+    bool const fits = size == open.bytes;
+    if (!world_.is_eager(found->second.size))
+      world_.at(message.peer).left.push_back({rank_, message.number});
+    end(open, fits ? std::string{} : wrong_size(open, size), !fits && size == 0, ended);
+    world_.take(found, room, fits && size == found->second.size);
+    receives_.erase(receive);
+  }
+  /// Ends what is open with ranks that are gone, but receives of what they sent before.
+  template <class T> void end_gone(std::map<Key, T>& list, std::vector<EndedRequest>& ended) {
+    for (auto at = list.begin(); at != list.end();) {
+      auto const [peer, number] = at->first;
+      std::string const& gone = world_.at(peer).gone;
+      if (gone.empty()) {
+        at = list.lower_bound({peer + 1, 0});
+        continue;
       }
-      if (world_.mail_.contains({peer, rank_, number})) return false;  // sent before it left
+      OpenRequest const& open = open_of(at->second);
+      if (!open.sends && world_.find(peer, rank_, number) != world_.mail_.end()) {
+        ++at;
+        continue;
+      }
+      end(open, concat(describe(open), ": rank ", peer, " ", gone), false, ended);
+      at = list.erase(at);
     }
-    std::string const& gone = world_.at(peer).gone;
-    if (gone.empty()) return false;
-    ended.error = concat(describe(posted.open), ": rank ", peer, " ", gone);
-    return true;
+  }
+  void end(OpenRequest const& open, std::string error, bool came_empty,
+           std::vector<EndedRequest>& ended) {
+    bool const well = error.empty();
+    ended.push_back({open.request, std::move(error), came_empty});
+    requests_.close(open, well);
   }
   void check_thread(char const* call) const {
     if (thread_level() < ThreadLevel::serialized && !on_main_thread())
@@ -307,7 +364,8 @@ class LocalComm {
   int const rank_;
   std::uintptr_t const main_;
   OpenRequests requests_;
-  std::vector<Posted> posted_;
+  std::map<Key, OpenRequest> sends_;
+  std::map<Key, Posted> receives_;
 };
 static_assert(Communicator<LocalComm>);
 

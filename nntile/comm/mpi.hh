@@ -149,12 +149,7 @@ class MpiComm {
     reserve();
     OpenRequest const open = requests_.open(true, message, bytes.size());
     MPI_Request handle = MPI_REQUEST_NULL;
-    try {
-      check(describe(open), isend(bytes, open, &handle));
-    } catch (...) {
-      requests_.refuse(open);
-      throw;
-    }
+    requests_.keep(open, [&] { check(describe(open), isend(bytes, open, &handle)); });
     handles_.push_back(handle);
     started_.push_back({open, {}, {}, bytes.size()});
     return open.request;
@@ -165,7 +160,8 @@ class MpiComm {
     OpenRequest const open = requests_.open(false, message, bytes.size());
     auto const arrived = arrived_.find({message.peer, message.number});
     if (arrived == arrived_.end()) {
-      wanted_.insert({{message.peer, message.number}, {open, bytes, {}, 0}});
+      requests_.keep(
+          open, [&] { wanted_.insert({{message.peer, message.number}, {open, bytes, {}, 0}}); });
       return open.request;
     }
     auto const [handle, size] = arrived->second.front();

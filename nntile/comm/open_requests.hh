@@ -3,6 +3,7 @@
 // Parts that communicators share: the checks of a message, its name in errors, also of one that is
 // waited for, and the count of traffic.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -73,6 +74,16 @@ class OpenRequests {
                              "it is free when its request has ended"));
     ++given_;
     return open;
+  }
+  /// Has `list` take a request that was opened into lists. Throws what it throws; then the request
+  /// is not open.
+  template <std::invocable List> void keep(OpenRequest const& open, List list) {
+    try {
+      list();
+    } catch (...) {
+      refuse(open);
+      throw;
+    }
   }
   /// Notes its end, and counts it if it went well.
   void close(OpenRequest const& open, bool well) {

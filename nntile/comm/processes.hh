@@ -190,17 +190,19 @@ class ProcessComm {
 
   Request send(std::span<std::byte const> bytes, Message message) {
     OpenRequest const open = requests_.open(true, message, bytes.size());
-    keep(open, [&] { peer(message.peer).sends.emplace(message.number, open); });
+    requests_.keep(open, [&] { peer(message.peer).sends.emplace(message.number, open); });
+    ++open_;
     tell(message.peer, {message.number, address_of(bytes), bytes.size(), false});
     return open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
     OpenRequest const open = requests_.open(false, message, bytes.size());
     Peer& from = peer(message.peer);
-    keep(open, [&] {
+    requests_.keep(open, [&] {
       if (from.offers.contains(message.number)) from.ready.push(message.number);
       from.receives.emplace(message.number, Posted{open, bytes.data()});
     });
+    ++open_;
     return open.request;
   }
   void test(std::vector<EndedRequest>& ended) {
@@ -241,17 +243,6 @@ class ProcessComm {
 
   static std::uint64_t address_of(std::span<std::byte const> bytes) {
     return reinterpret_cast<std::uintptr_t>(bytes.data());
-  }
-  /// Has `list` take a request that was opened into lists. Throws std::bad_alloc; then it is not
-  /// open.
-  template <class List> void keep(OpenRequest const& open, List list) {
-    try {
-      list();
-    } catch (...) {
-      requests_.refuse(open);
-      throw;
-    }
-    ++open_;
   }
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 

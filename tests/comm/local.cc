@@ -2,10 +2,12 @@
 // Ranks that are threads: delays, deaths, wrong sizes, threads.
 #include "nntile/comm/local.hh"
 
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "tests/comm/local_ranks.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -209,4 +211,28 @@ TEST_CASE("a rank is made once, and only where it is", "[comm][local]") {
   CHECK(test::message_of<CommError>([&] { LocalComm(world, 2); }) ==
         "LocalComm: there is no rank 2, the world has 2 (0 to 1)");
   CHECK_THROWS_AS(LocalWorld(0), ValueError);
+}
+
+TEST_CASE("requests for which memory ran short are posted again and pass", "[comm][local]") {
+  for (std::size_t const eager : {std::size_t{0}, std::size_t{4}})
+    for (long count = 0; count < 12; ++count) {
+      INFO("eager " << eager << ", allocation " << count << " fails");
+      LocalWorld world(2, {.eager_bytes = eager});
+      LocalComm from(world, 0), to(world, 1);
+      Bytes bytes(4, std::byte{1}), room(4);
+      std::vector<EndedRequest> sent, received;
+      auto const until = [](auto call) {
+        for (int i = 0; i < 3; ++i) try {
+            return call();
+          } catch (std::bad_alloc const&) {
+          }
+      };
+      (void)test::fail_allocation_after(count);
+      until([&] { (void)from.send(bytes, {1, 5}); });
+      until([&] { (void)to.receive(room, {0, 5}); });
+      for (int i = 0; i < 3; ++i) until([&] { to.test(received); });
+      for (int i = 0; i < 3; ++i) until([&] { from.test(sent); });
+      (void)test::fail_allocation_after(-1);
+      CHECK((sent.size() == 1 && received.size() == 1 && room == bytes));
+    }
 }

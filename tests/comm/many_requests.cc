@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "nntile/comm/local.hh"
 #include "nntile/comm/processes.hh"
 #include "nntile/comm/self.hh"
 #include "tests/comm/forked_ranks.hh"
@@ -37,12 +38,29 @@ template <class C> std::int64_t pass(C& comm, std::int64_t count) {
                        [](EndedRequest const& each) { return each.error.empty(); });
 }
 
-/// CPU seconds of a pass at its quickest.
+/// The same with all receives open at first, and a test behind each send.
+template <class C> std::int64_t trickle(C& comm, std::int64_t count) {
+  std::byte const one{1};
+  std::vector<std::byte> rooms(static_cast<std::size_t>(count));
+  for (std::int64_t n = 0; n < count; ++n)
+    (void)comm.receive({&rooms[static_cast<std::size_t>(n)], 1}, {0, n});
+  std::vector<EndedRequest> ended;
+  for (std::int64_t n = count - 1; n >= 0; --n) {
+    (void)comm.send({&one, 1}, {0, n});
+    comm.test(ended);
+  }
+  comm.test(ended);
+  return std::count_if(ended.begin(), ended.end(),
+                       [](EndedRequest const& each) { return each.error.empty(); });
+}
+
+/// CPU seconds of a pass and a trickle at their quickest.
 template <class C> double least_seconds(C& comm, std::int64_t count, int tries) {
   double least = HUGE_VAL;
   for (int i = 0; i < tries; ++i) {
     double const begin = thread_seconds();
     CHECK(pass(comm, count) == 2 * count);
+    CHECK(trickle(comm, count) == 2 * count);
     least = std::min(least, thread_seconds() - begin);
   }
   return least;
@@ -67,5 +85,11 @@ TEST_CASE("a process passes many open requests in near linear time", "[comm][man
   if (!test::may_read_processes()) return;
   ProcessWorld world(1);
   ProcessComm comm(world, 0);
+  CHECK(growth(comm) < most_growth);
+}
+
+TEST_CASE("a thread passes many open requests in near linear time", "[comm][many]") {
+  LocalWorld world(1);
+  LocalComm comm(world, 0);
   CHECK(growth(comm) < most_growth);
 }
