@@ -41,14 +41,33 @@ inline std::vector<std::uint64_t> checkpoint_steps(std::string const& directory,
   return steps;
 }
 
-/// Path of the newest committed checkpoint in a directory; none where there is none. What an
-/// interrupted save left is not looked at, and nothing is changed. Throws Error when the directory
-/// cannot be read.
+/// The name of the checkpoint that a save set aside under this one, and was cut off before another
+/// had it; none for any other name. The next run gives it back.
+inline std::optional<std::string> name_before_old(std::string const& directory,
+                                                  std::string_view name) {
+  if (!name.ends_with(".old")) return std::nullopt;
+  name.remove_suffix(4);
+  if (!step_of(name) || path_exists(concat(directory, '/', name))) return std::nullopt;
+  return std::string(name);
+}
+
+/// Path of the newest committed checkpoint in a directory, also of one that a save had set aside
+/// when it was cut off; none where there is none. Nothing is changed. Throws Error when the
+/// directory cannot be read.
 inline std::optional<std::string> latest_checkpoint(std::string const& directory,
                                                     Fault const* fault = nullptr) {
-  auto const steps = checkpoint_steps(directory, fault);
-  if (steps.empty()) return std::nullopt;
-  return directory + "/" + checkpoint_name(steps.back());
+  std::optional<std::uint64_t> latest;
+  std::string path;
+  for (std::string const& name : list_directory(directory, fault)) {
+    auto const step = step_of(name_before_old(directory, name).value_or(name));
+    std::string candidate = concat(directory, '/', name);
+    if (!step || (latest && *step < *latest)) continue;
+    if (!path_exists(concat(candidate, '/', manifest_name))) continue;
+    latest = step;
+    path = std::move(candidate);
+  }
+  if (!latest) return std::nullopt;
+  return path;
 }
 
 }  // namespace nntile::io

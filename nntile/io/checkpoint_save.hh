@@ -247,13 +247,11 @@ class CheckpointDirectory {
   /// committed.
   void recover() const {
     for (std::string const& name : list_directory(path_, options_.fault)) {
-      bool const old = name.ends_with(".old");
-      if (!(old || name.ends_with(".tmp")) || !step_of(name.substr(0, name.size() - 4))) continue;
-      std::string const final = in_directory(name.substr(0, name.size() - 4));
-      if (old && !path_exists(final)) {
-        rename_path(in_directory(name), final, options_.fault);
+      if (auto const final = name_before_old(path_, name)) {
+        rename_path(in_directory(name), in_directory(*final), options_.fault);
         sync_directory(path_, options_.fault);
-      } else {
+      } else if ((name.ends_with(".old") || name.ends_with(".tmp")) &&
+                 step_of(name.substr(0, name.size() - 4))) {
         remove_tree(in_directory(name), options_.fault);
       }
     }

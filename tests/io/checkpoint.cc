@@ -102,10 +102,27 @@ TEST_CASE("what an interrupted save left is removed at the next start", "[io][ch
   make_directories(scratch / "step-0000000009");  // a name without a manifest is no checkpoint
   make_directories(scratch / "notes.tmp");
   rename_path(scratch / "step-0000000004", scratch / "step-0000000004.old");
-  CHECK_FALSE(latest_checkpoint(scratch.path()).has_value());
   CheckpointDirectory const directory(scratch.path());
   CHECK(good_step(scratch.path()) == 4);
   CHECK(list_directory(scratch.path()) == Names{"notes.tmp", "step-0000000004", "step-0000000009"});
+}
+
+TEST_CASE("a checkpoint that a cut off save had set aside is read before the next start",
+          "[io][checkpoint]") {
+  Scratch const scratch;
+  {
+    CheckpointDirectory directory(scratch.path());
+    save_step(directory, 4);
+    save_step(directory, 8);
+  }
+  std::string const name = scratch / "step-0000000008";
+  rename_path(name, name + ".old");
+  CHECK(latest_checkpoint(scratch.path()) == name + ".old");
+  CHECK(good_step(scratch.path()) == 8);
+  make_directories(name);
+  CHECK(latest_checkpoint(scratch.path()) == scratch / "step-0000000004");
+  rename_path(name + ".old", name + ".tmp");  // as of a save under way
+  CHECK(latest_checkpoint(scratch.path()) == scratch / "step-0000000004");
 }
 
 TEST_CASE("names of checkpoints are steps of ten digits or more", "[io][checkpoint]") {
