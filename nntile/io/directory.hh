@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/io/file.hh"
 
 namespace nntile::io {
@@ -136,7 +137,8 @@ inline void remove_tree(std::string const& path, Fault const* fault = nullptr) {
 }
 
 /// An advisory lock on a directory, held while the object lives and freed by the system when the
-/// process dies. It holds the directory, not its path: where that leads may change.
+/// process dies, and those that it forked. It holds the directory, not its path: where that leads
+/// may change.
 class DirectoryLock {
  public:
   /// Throws Error when another process or object holds it. Where the file system has no locks, it
@@ -150,6 +152,12 @@ class DirectoryLock {
           concat(path_in_quotes(path),
                  " is in use by another run; wait for its end or choose another directory"));
     check();  // another run may have removed the directory before it was locked
+  }
+  DirectoryLock(DirectoryLock const&) = delete;
+  DirectoryLock& operator=(DirectoryLock const&) = delete;
+  /// Frees it also where a forked process holds it still; in such a process, changes nothing.
+  ~DirectoryLock() {
+    if (process_ == nntile::detail::this_process()) (void)::flock(descriptor_.get(), LOCK_UN);
   }
 
   /// Throws Error when the path does not lead to the locked directory any more: it was removed,
@@ -166,6 +174,7 @@ class DirectoryLock {
 
  private:
   std::string path_;
+  pid_t const process_ = nntile::detail::this_process();
   detail::Descriptor descriptor_;
 };
 
@@ -187,7 +196,8 @@ enum class Appear : std::uint8_t { renamed, in_place };
 
 /// A file that appears under its name complete or not at all: written to `<path>.tmp`, synced,
 /// renamed. One writer at a time per path. Without commit() the destructor removes what was
-/// written. Throws Error, also where the name is not a regular file's.
+/// written, but not in a process that was forked since, whose parent may go on writing. Throws
+/// Error, also where the name is not a regular file's.
 class PendingFile {
  public:
   explicit PendingFile(std::string path, Appear appear = Appear::renamed,
@@ -199,7 +209,7 @@ class PendingFile {
   PendingFile(PendingFile const&) = delete;
   PendingFile& operator=(PendingFile const&) = delete;
   ~PendingFile() {
-    if (!committed_) ::unlink(file_.path().c_str());
+    if (!committed_ && process_ == nntile::detail::this_process()) ::unlink(file_.path().c_str());
   }
 
   std::string const& path() const { return path_; }
@@ -227,6 +237,7 @@ class PendingFile {
   std::string path_;
   Appear appear_;
   Fault const* fault_;
+  pid_t const process_ = nntile::detail::this_process();
   File file_;
   bool committed_ = false;
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <optional>
 
 #include "nntile/io/directory.hh"
 #include "tests/io/scratch.hh"
@@ -166,6 +169,29 @@ TEST_CASE("a locked directory refuses a second run until the first ends", "[io][
                Contains("in use by another run"));
   }
   CHECK_NOTHROW(DirectoryLock(scratch.path()));
+}
+
+TEST_CASE("a process that was forked leaves its parent's files and locks alone", "[io][file]") {
+  Scratch const scratch;
+  std::optional<PendingFile> file(std::in_place, scratch / "a");
+  std::optional<DirectoryLock> lock(std::in_place, scratch.path());
+  CHECK(in_child([&] { return file.reset(), lock.reset(), 0; }) == 0);
+  CHECK_NOTHROW(file->commit());
+  CHECK_THROWS_AS(DirectoryLock(scratch.path()), Error);
+}
+
+TEST_CASE("a lock ends with its object, whatever was forked meanwhile", "[io][file]") {
+  Scratch const scratch;
+  std::optional<DirectoryLock> lock(std::in_place, scratch.path());
+  pid_t const child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    for (;;) ::pause();
+  }
+  lock.reset();
+  CHECK_NOTHROW(DirectoryLock(scratch.path()));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_CASE("a large file is refused before it is read", "[io][file]") {
