@@ -68,7 +68,10 @@ inline std::string to_string(Dim const& dim) {
 class Dims : public inplace_vector<Dim, max_rank> {
  public:
   constexpr Dims() = default;
-  constexpr Dims(std::initializer_list<Dim> dims) : inplace_vector(dims) {}
+  constexpr Dims(std::initializer_list<Dim> dims) {
+    if (dims.size() > max_rank) detail::fail_rank(dims);
+    for (Dim const& dim : dims) push_back(dim);
+  }
   constexpr Dims(Shape const& shape) {
     for (Index const extent : shape) push_back(extent);
   }

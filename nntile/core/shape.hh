@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Extents of a column-major array: dimension 0 is the fastest.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "nntile/core/inplace_vector.hh"
@@ -16,8 +18,38 @@ using Index = std::int64_t;
 /// Largest number of dimensions of a tensor.
 inline constexpr std::size_t max_rank = 8;
 
-/// Extents, inner to outer. An empty shape is a scalar of one element.
-using Shape = inplace_vector<Index, max_rank>;
+namespace detail {
+
+/// The error of a shape written with too many dimensions, of numbers or what prints itself.
+template <class Extent>
+[[noreturn, gnu::cold, gnu::noinline]] void fail_rank(std::initializer_list<Extent> extents) {
+  std::string text;
+  for (Extent const& extent : extents) {
+    if (!text.empty()) text += ", ";
+    if constexpr (std::integral<Extent>)
+      text += concat(extent);
+    else
+      text += to_string(extent);
+  }
+  throw ShapeError(concat("shape {", text, "}: ", extents.size(),
+                          " dimensions; a tensor has at most ", max_rank));
+}
+
+}  // namespace detail
+
+/// Extents, inner to outer. An empty shape is a scalar of one element. Throws ShapeError for more
+/// than max_rank.
+class Shape : public inplace_vector<Index, max_rank> {
+ public:
+  constexpr Shape() = default;
+  constexpr Shape(std::initializer_list<Index> extents) {
+    if (extents.size() > max_rank) detail::fail_rank(extents);
+    for (Index const extent : extents) push_back(extent);
+  }
+  constexpr Shape(std::size_t rank, Index extent) : inplace_vector(rank, extent) {}
+
+  constexpr bool operator==(Shape const&) const = default;
+};
 
 /// Number of elements; 0 when an extent is 0. Throws ShapeError when it does not fit into 63 bits
 /// or an extent is negative.

@@ -42,3 +42,8 @@ TEST_CASE("a name is an identifier", "[core][dims]") {
   static_assert(!Dim(0).open() && !(Dim("seq") == 0));
   CHECK(to_string(Dim(-1)) == "-1");  // which a graph refuses, naming the tensor
 }
+
+TEST_CASE("a graph's shape of nine dimensions is named with the limit", "[core][dims]") {
+  CHECK(message_of<ShapeError>([] { (void)Dims{1, 2, 3, 4, 5, 6, 7, "seq", "batch"}; }) ==
+        "shape {1, 2, 3, 4, 5, 6, 7, seq, batch}: 9 dimensions; a tensor has at most 8");
+}

@@ -46,3 +46,8 @@ TEST_CASE("a shape holds eight extents and refuses a ninth", "[core][shape]") {
   CHECK(shape.size() == max_rank);
   CHECK_THROWS_AS(shape.push_back(1), ShapeError);
 }
+
+TEST_CASE("a shape written with nine extents is named with the limit", "[core][shape]") {
+  CHECK(message_of<ShapeError>([] { (void)Shape{1, 2, 3, 4, 5, 6, 7, 8, 9}; }) ==
+        "shape {1, 2, 3, 4, 5, 6, 7, 8, 9}: 9 dimensions; a tensor has at most 8");
+}
