@@ -3,8 +3,10 @@
 #include "nntile/runtime/support/tokens.hh"
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
@@ -31,6 +33,43 @@ constexpr Codelet voided{"voided", nullptr, nullptr,
                            (*static_cast<TokenKeeper* const*>(call.arguments))->add(token);
                            return {"could not start"};
                          }};
+
+/// Completes a token when a thread is about to lock, and notes that a thread waits to quiesce.
+struct MeddlingPolicy : support::TokenPolicy {
+  struct Mutex : nntile::detail::Mutex {
+    static inline std::optional<Completion> to_complete;
+    void lock() noexcept {
+      if (auto const token = std::exchange(to_complete, {})) token->complete();
+      nntile::detail::Mutex::lock();
+    }
+  };
+  struct Clock {
+    static inline std::atomic<bool> waits{false};
+    static void yield_core() {
+      waits = true;
+      nntile::detail::yield_core();
+    }
+  };
+};
+using MeddledTokens = support::BasicTokens<MeddlingPolicy>;
+
+/// Another thread that quiesces, until it waits or is through.
+struct Quiescing {
+  MeddledTokens* tokens = nullptr;
+  std::atomic<bool> through{false};
+  bool waited = false;
+  std::thread thread{};
+
+  static void begin(void* owner, void*, Status) noexcept {
+    auto& self = *static_cast<Quiescing*>(owner);
+    self.thread = std::thread([&self] {
+      self.tokens->quiesce();
+      self.through = true;
+    });
+    while (!self.through && !MeddlingPolicy::Clock::waits) std::this_thread::yield();
+    self.waited = !self.through;
+  }
+};
 
 struct Countdown {
   std::atomic<int> left;
@@ -341,6 +380,19 @@ TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens
   CHECK(tokens.polls() == 3);
   CHECK(tokens.entry_returned(second, {"no"}).failed);
   CHECK(tokens.polls() == 0);
+}
+
+TEST_CASE("a thread that ends a task as it registers a poll is waited for", "[runtime][tokens]") {
+  Quiescing quiescing;
+  MeddledTokens tokens(&quiescing, &Quiescing::begin);
+  quiescing.tokens = &tokens;
+  Completion const token = tokens.open(nullptr, {});
+  CHECK_FALSE(tokens.entry_returned(token, {}).ended);
+  MeddlingPolicy::Mutex::to_complete = token;
+  token.poll(+[](void*, Completion) { return false; }, nullptr);
+  quiescing.thread.join();
+  CHECK(quiescing.waited);
+  CHECK((tokens.outstanding() == 0 && tokens.polls() == 0));
 }
 
 TEST_CASE("tasks whose names are read meanwhile end once", "[runtime][tokens]") {

@@ -191,6 +191,20 @@ template <class Policy> class BasicTokens {
     bool dead;  // its task ended while the poll ran
   };
 
+  /// Counts the calling thread as inside the completion of a task, while it lives.
+  class Inside {
+   public:
+    explicit Inside(BasicTokens& self) : count_(self.inside_) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    Inside(Inside const&) = delete;
+    Inside& operator=(Inside const&) = delete;
+    ~Inside() { count_.fetch_sub(1, std::memory_order_release); }  // the last touch
+
+   private:
+    typename Policy::template Atomic<std::uint32_t>& count_;
+  };
+
   /// Lets go of a record, also where its name cannot be read for want of memory.
   struct Hold {
     BasicTokens& self;
@@ -223,12 +237,11 @@ template <class Policy> class BasicTokens {
   /// Ends the task of a token. A token that is void, or was finished before, is ignored.
   static void finish(void* owner, std::uint64_t id, Status status) noexcept {
     auto& self = *static_cast<BasicTokens*>(owner);
-    self.inside_.fetch_add(1, std::memory_order_relaxed);
+    Inside const inside(self);
     if (Record* const record = self.records_.claim(id); record != nullptr) {
       if (!status.ok()) record->fail(status.error);
       self.leave(*record, id);
     }
-    self.inside_.fetch_sub(1, std::memory_order_release);  // the last touch
   }
   /// Lets go of a record, and ends its task where no other thread is to.
   void leave(Record& record, std::uint64_t id) noexcept {
@@ -250,6 +263,7 @@ template <class Policy> class BasicTokens {
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll function, void* state,
                        bool driver_only) {
     auto& self = *static_cast<BasicTokens*>(owner);
+    Inside const inside(self);  // another may claim the end, and leave it to this thread
     Record* const record = self.records_.hold(id);
     if (record == nullptr) return;
     Hold const hold{self, *record, id};
