@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PTO tasks that end otherwise than by returning 0: completed, failed and cancelled from outside.
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <thread>
 
@@ -153,4 +154,20 @@ TEST_CASE("a part that is written well does not mend the others", "[runtime][pto
       pto.submit(PtoProgram::copy, {{PARAM_INPUT, whole, 16}, {PARAM_OUTPUT, &y, 8}});
   CHECK(pto_wait(pto, reader) == PTO_TASK_FAILED);
   CHECK(pto_wait_all(pto) == PTO_TASK_FAILED);
+}
+
+TEST_CASE("a failure has the words of the block that failed", "[runtime][pto_failures]") {
+  PtoProgram const pto(1);
+  auto const second_fails = [](PtoCall const* call) -> std::int32_t {
+    if (call->block == 0) (void)std::snprintf(call->message, 192, "all is well");
+    return call->block == 0 ? 0 : 7;
+  };
+  CHECK(pto_register_kernel(pto, 900, "blocks", second_fails, nullptr) == PTO_OK);
+  CHECK(pto_register_async_kernel(pto, 901, "starts", second_fails, nullptr) == PTO_OK);
+  for (std::int32_t const kernel : {900, 901}) {
+    CHECK(pto_wait(pto, pto.submit(kernel, {{PARAM_REPEAT, nullptr, 2}})) == PTO_TASK_FAILED);
+    CHECK_THAT(pto_error_message(pto), Catch::Contains("returned 7 in block 1 of 2"));
+    CHECK(pto_wait_all(pto) == PTO_TASK_FAILED);
+    pto_clear_error(pto);
+  }
 }

@@ -73,8 +73,8 @@ inline Status run_blocks(TaskArguments const& task, std::int32_t first, std::int
   Kernel const& kernel = *task.kernel;
   PtoCall call{kernel.context, task.buffers(), task.sizes(), task.operands,
                task.task_id,   first,          task.blocks,  text};
-  text[0] = 0;
   for (; call.block < end; ++call.block) {
+    text[0] = 0;  // words of a block that went well say nothing of the next
     try {
       std::int32_t const result = kernel.call(&call);
       if (result == 0) continue;
