@@ -80,6 +80,7 @@ class Broken {
     bool const only_read = buffer.writer == 0 || tasks_[buffer.writer - 1].finished();
     if (buffer.users == 0 || (is(Defect::frees_under_reader) && only_read))
       retire_now(handle.number);
+    if (is(Defect::frees_under_token) && only_tokens_hold(handle)) retire_now(handle.number);
     if (is(Defect::frees_under_unordered) && buffer.users == buffer.unordered)
       retire_now(handle.number);
   }
@@ -239,6 +240,14 @@ class Broken {
     if (place != host && !is(lenient)) throw ValueError("broken: no such place");
   }
 
+  bool only_tokens_hold(Handle handle) const {
+    return std::none_of(tasks_.begin(), tasks_.end(), [&](Record const& task) {
+      return task.state == State::queued &&
+             std::any_of(task.uses.begin(), task.uses.end(),
+                         [&](auto const& use) { return use.handle.number == handle.number; });
+    });
+  }
+
   Scope* innermost(Lifetime lifetime) {
     for (std::size_t i = scopes_.size(); i-- > 0;)
       if (scopes_[i].lifetime == lifetime) return &scopes_[i];
@@ -248,8 +257,9 @@ class Broken {
   void check(Task<Handle> const& task) {
     for (auto const& use : task.uses) {
       Buffer& buffer = find(use.handle, Defect::takes_retired_handles);
-      if (buffer.locked && !is(Defect::ignores_locks))
-        throw LifetimeError("broken: a task names a locked handle");
+      bool const lenient = is(Defect::ignores_locks) ||
+                           (is(Defect::ignores_locks_unordered) && use.access == Access::unordered);
+      if (buffer.locked && !lenient) throw LifetimeError("broken: a task names a locked handle");
       bool own = false;  // written by this very task
       for (auto const& other : task.uses)
         own |= other.handle.number == use.handle.number && other.access == Access::write;
@@ -308,6 +318,7 @@ class Broken {
     bool any = false;
     for (Poll const& poll : polls) {
       bool const ended = poll.function(poll.state, poll.token);
+      if (ended && is(Defect::polls_after_the_end)) (void)poll.function(poll.state, poll.token);
       any |= ended;
       std::lock_guard const hold(mutex_);
       if (!ended) polls_.push_back(poll);

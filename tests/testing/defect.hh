@@ -22,6 +22,7 @@ enum class Defect {
   remembers_eight_readers,
   // storage
   frees_under_reader,
+  frees_under_token,
   frees_under_unordered,
   releases_twice,
   never_releases,
@@ -35,6 +36,7 @@ enum class Defect {
   locks_for_anything,
   lock_does_not_wait,
   ignores_locks,
+  ignores_locks_unordered,
   closes_outer_scope,
   // lifetimes
   takes_foreign_handles,
@@ -77,6 +79,7 @@ enum class Defect {
   wait_returns_early,
   done_says_yes,
   ends_at_return,
+  polls_after_the_end,
   abandons_tasks,
   // replay
   replays_at_once,
@@ -84,6 +87,7 @@ enum class Defect {
   keeps_first_parameters,
   replays_first_task_only,
   replay_succeeds_always,
+  replay_ends_with_its_last_task,
   accepts_aliases,
   // the rest
   truncates_arguments,

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/core/threads.hh"
 #include "nntile/testing/conformance/draw_regions.hh"
 #include "nntile/testing/conformance/scene.hh"
 
@@ -69,45 +68,12 @@ inline void regions_in_order(Trial const& trial) {
   calls.compare(buffer);
 }
 
-/// A task that ends when it is released; it may start later than that.
-class HeldTask {
- public:
-  static Status start(void* state, KernelCall const&, Completion given) {
-    auto& self = *static_cast<HeldTask*>(state);
-    bool ends;
-    {
-      nntile::detail::Lock const guard(self.mutex_);
-      self.token_ = given;
-      ends = self.released_;
-    }
-    if (ends) given.complete();
-    return {};
-  }
-  void release() {
-    Completion given;
-    {
-      nntile::detail::Lock const guard(mutex_);
-      if (std::exchange(released_, true)) return;
-      given = token_;
-    }
-    if (given.finish != nullptr) given.complete();
-  }
-
- private:
-  nntile::detail::Mutex mutex_;
-  Completion token_;
-  bool released_ = false;
-};
-
 /// Tasks on what a pending task does not name end, and those on what it names do not.
 inline void regions_apart(Trial const& trial) {
   HeldTask held_task;
-  detail::StartNote const note{&HeldTask::start, &held_task};
+  detail::StartNote const note = held_task.note();
   RegionStage stage(trial);
-  struct Ends {  // also where the law is broken
-    HeldTask& task;
-    ~Ends() { task.release(); }
-  } const ends{held_task};
+  HeldTask::End const end{held_task};
   Subject& runtime = stage.calls.runtime();
   std::size_t const buffer = stage.calls.add_buffer(16 * 8);
   runtime.wait(stage.task(stage.calls.whole(buffer), Access::write).first);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks: a recorded program leaves what its tasks would have left, submitted one by one.
 
+#include <atomic>
 #include <vector>
 
 #include "nntile/testing/conformance/draw.hh"
@@ -50,6 +51,34 @@ inline void replay_waits(Trial const& trial) {
   Script script(trial.seed, 2);
   script.record(tasks).task({{0, write}}, nap).replay({0, 1});
   script.run(trial);
+}
+
+/// A task that has ended beside one that has not.
+inline void replay_is_done(Trial const& trial) {
+  require_replay(trial);
+  HeldTask held;
+  std::atomic<int> ran{0};
+  auto body = [&](KernelCall const&) {
+    ++ran;
+    return Status{};
+  };
+  Scene scene(trial);
+  HeldTask::End const end{held};
+  Subject& runtime = scene.runtime();
+  Subject::Handle const buffers[] = {scene.handle(scene.allocate()),
+                                     scene.handle(scene.allocate())};
+  Use<Binding> const first[] = {{0, write}}, second[] = {{1, write}};
+  detail::StartNote const start = held.note();
+  CallNote const call = call_note(body);
+  ProgramTask const tasks[] = {{&start_codelet, first, detail::bytes_of(start), {}, {}},
+                               {&call_codelet, second, detail::bytes_of(call), {}, {}}};
+  auto const program = runtime.record(tasks, 2, {});
+  Event const replay = runtime.replay(program, buffers, {});
+  for (int i = 0; i < 100; ++i)
+    require(!runtime.done(replay), "a replay is done while one of its tasks has not ended");
+  held.release();
+  runtime.wait(replay);
+  require(runtime.done(replay) && ran == 1, "a replay was waited for and is not done");
 }
 
 inline void replay_in_order(Trial const& trial) {
@@ -228,6 +257,7 @@ inline std::vector<NamedCheck> replay() {
   return {{"a replay runs every task of its program once", replay_once},
           {"a replay takes its own bindings and parameters", replay_parameters},
           {"a replay waits for the tasks before it", replay_waits},
+          {"a replay is done when all of its tasks are", replay_is_done},
           {"a replay leaves each handle's last writer and readers", replay_after_readers},
           {"a replay and the tasks around it keep their order", replay_in_order},
           {"one program may be in flight several times", several_flights},

@@ -24,6 +24,26 @@ inline void retire_in_use(Trial const& trial) {
   script.run(trial);
 }
 
+/// The task has begun, so that its token alone holds the buffer.
+inline void retire_what_a_token_holds(Trial const& trial) {
+  Scene scene(trial);
+  std::uint32_t const held = scene.allocate(16);
+  scene.task({{held, write}});
+  {
+    Outside::Hold const hold(scene.outside());
+    Event const pending = scene.task({{held, read}}, {.finish = Finish::outside});
+    while (scene.journal().times_run(1) == 0 && !scene.runtime().done(pending))
+      std::this_thread::yield();
+    scene.retire(held);
+    for (int i = 0; i < 20; ++i) {
+      std::uint32_t const other = scene.allocate(16);
+      scene.runtime().wait(scene.task({{other, write}}));
+      scene.retire(other);
+    }
+  }
+  scene.destroy();
+}
+
 inline void retire_in_use_late(Trial const& trial) {
   Script script(trial.seed, 4, 16);
   for (int i = 0; i < 5 * trial.rounds; ++i)
@@ -35,6 +55,7 @@ inline void retire_in_use_late(Trial const& trial) {
         .late({{0, write}}, Finish::polled)
         .task({{0, read}, {3, update}});
   script.run(trial);
+  retire_what_a_token_holds(trial);
 }
 
 /// No dependence holds it, only the task's use. A thread looks at the memory once the driver has
@@ -260,8 +281,10 @@ inline void locked_handles(Trial const& trial) {
   scene.task({{locked, write}});
   for (Access const access : {read, write, update}) {
     (void)scene.runtime().lock(scene.handle(locked), access);
-    require_throws<LifetimeError>([&] { scene.task({{locked, read}, {other, write}}); },
-                                  "a task that names a locked handle");
+    for (Access const named : {read, write, update, accumulate, write_disjoint, unordered})
+      require_throws<LifetimeError>(
+          [&] { scene.task({{locked, named}, {other, write}}); },
+          concat("a task that is to ", name_of(named), " what is locked"));
     require_throws<LifetimeError>([&] { scene.retire(locked); }, "retiring a locked handle");
     require_throws<LifetimeError>([&] { scene.runtime().wait_all(); },
                                   "wait_all while a handle is locked");

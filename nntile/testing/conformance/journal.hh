@@ -94,6 +94,11 @@ class Journal {
     std::lock_guard const hold(mutex_);
     return complaint_;
   }
+  /// Owns what a task leaves behind, so that a runtime may come back to it; from any thread.
+  void keep(std::shared_ptr<void> left) {
+    std::lock_guard const hold(mutex_);
+    left_.push_back(std::move(left));
+  }
   void require_quiet() const {
     std::string const text = complaint();
     require(text.empty(), text);
@@ -134,8 +139,9 @@ class Journal {
   std::size_t count_ = 0;
   std::unique_ptr<std::atomic<int>[]> ran_;
   std::deque<Guard> guards_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards what follows
   std::string complaint_;
+  std::vector<std::shared_ptr<void>> left_;
 };
 
 }  // namespace nntile::testing

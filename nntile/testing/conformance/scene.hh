@@ -7,8 +7,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/testing/conformance/trial.hh"
 
 namespace nntile::testing {
@@ -18,6 +20,12 @@ struct CallNote {
   Status (*call)(void* state, KernelCall const& call);
   void* state;
 };
+
+/// A note of a callable, which must outlive the task.
+template <class Body> CallNote call_note(Body& body) {
+  return {[](void* state, KernelCall const& call) { return (*static_cast<Body*>(state))(call); },
+          &body};
+}
 
 namespace detail {
 
@@ -48,6 +56,43 @@ template <class T> std::span<std::byte const> bytes_of(T const& value) {
 
 inline constexpr Codelet call_codelet{"call", detail::run_call, nullptr, nullptr};
 inline constexpr Codelet start_codelet{"start", nullptr, nullptr, detail::run_start};
+
+/// A task of start_codelet that ends when it is released; it may start later than that.
+class HeldTask {
+ public:
+  /// Releases it, also where the law is broken. Declare it behind the runtime.
+  struct End {
+    HeldTask& task;
+    ~End() { task.release(); }
+  };
+
+  static Status start(void* state, KernelCall const&, Completion given) {
+    auto& self = *static_cast<HeldTask*>(state);
+    bool ends;
+    {
+      nntile::detail::Lock const guard(self.mutex_);
+      self.token_ = given;
+      ends = self.released_;
+    }
+    if (ends) given.complete();
+    return {};
+  }
+  detail::StartNote note() { return {&HeldTask::start, this}; }
+  void release() {
+    Completion given;
+    {
+      nntile::detail::Lock const guard(mutex_);
+      if (std::exchange(released_, true)) return;
+      given = token_;
+    }
+    if (given.finish != nullptr) given.complete();
+  }
+
+ private:
+  nntile::detail::Mutex mutex_;
+  Completion token_;
+  bool released_ = false;
+};
 
 /// Deviations of a `Scene::task` from a plain task.
 struct TaskOptions {
@@ -99,9 +144,7 @@ class Scene {
   /// Submits a task that calls `body`, which must outlive it.
   template <class Body>
   Event call(std::vector<Use<Binding>> const& operands, Body& body, TaskLabel const& label = {}) {
-    CallNote const note{
-        [](void* state, KernelCall const& call) { return (*static_cast<Body*>(state))(call); },
-        &body};
+    CallNote const note = call_note(body);
     return submit(call_codelet, operands, detail::bytes_of(note), label);
   }
   template <class Body> Event start(std::vector<Use<Binding>> const& operands, Body& body) {

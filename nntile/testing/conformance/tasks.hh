@@ -215,7 +215,7 @@ class Outside {
 
 namespace detail {
 
-/// A polled task: done at the third look.
+/// A polled task: done at the third look, and not to be looked at after it.
 struct Polled {
   Running running;
   std::thread::id driver;  // the only one to poll it, or no thread at all
@@ -232,12 +232,13 @@ struct Polled {
     if (polled->driver != std::thread::id() && polled->driver != std::this_thread::get_id())
       journal.complain(
           concat("the driver-only poll of task ", note.task, " ran on another thread"));
-    bool const last = ++polled->looks == 3;
+    int const look = ++polled->looks;
     polled->polling = false;
-    if (!last) return false;
-    Status const status = polled->running.end();
-    delete polled;
-    token.complete(status);
+    if (look < 3) return false;
+    if (look == 3)
+      token.complete(polled->running.end());
+    else
+      journal.complain(concat("the poll of task ", note.task, " was called after it had said yes"));
     return true;
   }
 };
@@ -260,7 +261,9 @@ inline Status start_mix(KernelCall const& call, Completion token) noexcept {
     case Finish::polled_here: {
       bool const here = note.finish == Finish::polled_here;
       auto const driver = here ? note.journal->driver() : std::thread::id();
-      token.poll(Polled::poll, new Polled{std::move(*running), driver}, here);
+      std::shared_ptr<Polled> const polled(new Polled{std::move(*running), driver});
+      polled->running.note().journal->keep(polled);
+      token.poll(Polled::poll, polled.get(), here);
       break;
     }
     case Finish::void_token:
