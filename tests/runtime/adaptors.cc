@@ -75,6 +75,26 @@ TEMPLATE_TEST_CASE("an adaptor keeps the law", "[runtime][adaptors]", Record<Rin
   CHECK(report.passed());
 }
 
+TEST_CASE("check finds no fault with a task that runs on marks", "[runtime][adaptors]") {
+  static int told = 0;
+  constexpr Codelet tell_codelet{.name = "tell",
+                                 .async =
+                                     [](KernelCall const& call, Completion token) noexcept {
+                                       told += call.marked;
+                                       token.complete();
+                                       return Status{};
+                                     },
+                                 .runs_on_marks = true};
+  Check<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  submit(runtime, test::fail_codelet, {{a, Access::update}}, 0);
+  submit(runtime, test::step_codelet, {{a, Access::update}}, 1);  // cancelled: it writes nothing
+  submit(runtime, tell_codelet, {{a, Access::read}}, 0);
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  CHECK(told == 1);
+  CHECK(runtime.problems().empty());
+}
+
 TEST_CASE("record counts and logs what orders tasks", "[runtime][adaptors]") {
   Record<Serial> runtime;
   auto const a = cell(runtime, 1);

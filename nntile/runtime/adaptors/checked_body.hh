@@ -119,7 +119,7 @@ class CheckedRun {
   /// The call that the task's own body is to get.
   KernelCall inner() const {
     auto const* const bytes = static_cast<std::byte const*>(call_.arguments);
-    return {call_.buffers, bytes + header_.arguments_at, call_.text, call_.workspace};
+    return {call_.buffers, bytes + header_.arguments_at, call_.text, call_.workspace, call_.marked};
   }
 
   void enter() {
@@ -137,7 +137,7 @@ class CheckedRun {
         complain(concat("entered to ", name_of(access), " operand ", i, ", buffer ", buffer.number,
                         ", while ", writers, " writers, ", disjoint,
                         " writers of disjoint bytes and ", readers, " readers were using it"));
-      compare_version(i);
+      if (!call_.marked) compare_version(i);  // writers before it may have been cancelled
       if (access == Access::write_disjoint) buffer.summed.store(false, std::memory_order_relaxed);
       compare(i, "before the task, though no task or lock that names it wrote");
     }
@@ -167,7 +167,10 @@ class CheckedRun {
     }
     if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
     if (status.ok()) return status;
-    std::string const words = concat(name_of_task(header_.codelet), ": ", status.error);
+    bool const cancelled = status.error[0] == cancelled_mark;  // and stays so
+    std::string const words =
+        concat(std::string(cancelled, cancelled_mark), name_of_task(header_.codelet), ": ",
+               status.error + (cancelled ? 1 : 0));
     std::size_t const length = std::min(words.size(), status_text_bytes - 1);
     std::memcpy(text, words.data(), length);
     text[length] = 0;
@@ -264,10 +267,13 @@ inline constexpr Codelet checked_codelet{"checked", &run_checked, nullptr, nullp
 inline constexpr Codelet checked_large_codelet{"checked", &run_checked, nullptr, nullptr,
                                                max_workspace_bytes};
 inline constexpr Codelet checked_late_codelet{"checked", nullptr, nullptr, &start_checked};
+inline constexpr Codelet checked_marked_codelet{
+    .name = "checked", .async = &start_checked, .runs_on_marks = true};
 
 /// The substitute of a codelet: the same kind of entry and, where it has one, a workspace.
 inline Codelet const& checked_codelet_for(Codelet const& codelet) {
-  if (codelet.cpu == nullptr) return checked_late_codelet;
+  if (codelet.cpu == nullptr)
+    return codelet.runs_on_marks ? checked_marked_codelet : checked_late_codelet;
   return codelet.workspace != 0 ? checked_large_codelet : checked_codelet;
 }
 
