@@ -330,22 +330,29 @@ class Broken {
     Record& record = tasks_[id - 1];
     std::vector<void*> pointers;
     bool cancelled = false;
+    std::string cause;
     for (auto const& use : record.uses) {
       Buffer& buffer = buffers_[use.handle.number];
       pointers.push_back(buffer.bytes.data());
       bool const looks = use.access == Access::read || use.access == Access::update ||
                          (use.access == Access::unordered && is(Defect::unordered_meets_marks));
-      cancelled = cancelled || (looks && buffer.mark != 0);
+      if (!looks || buffer.mark == 0) continue;
+      cancelled = true;
+      cause = tasks_[buffer.mark - 1].cause;
     }
-    if (cancelled && !is(Defect::runs_cancelled_tasks))
-      return end(id, State::cancelled, "a failed input");
+    bool const tells = record.codelet->runs_on_marks && !is(Defect::runs_nothing_on_marks);
+    if (cancelled && !tells && !is(Defect::runs_cancelled_tasks))
+      return end(id, State::cancelled, concat("a failed input: ", cause));
     {
       std::lock_guard const hold(mutex_);
       record.state = State::pending;
     }
+    record.on_mark = cancelled && tells && !is(Defect::succeeds_on_marks);
     char text[status_text_bytes] = "";
-    Status const status = execute(id, {pointers.data(), record.arguments[0].bytes, text,
-                                       is(Defect::lends_no_workspace) ? nullptr : workspaces_[0]});
+    if (cancelled) std::strncpy(text, cause.c_str(), sizeof text - 1);
+    Status const status =
+        execute(id, {pointers.data(), record.arguments[0].bytes, text,
+                     is(Defect::lends_no_workspace) ? nullptr : workspaces_[0], cancelled});
     bool const here = record.codelet->cpu != nullptr;
     if (!here && !status.ok()) --tokens_;
     if (here || !status.ok() || is(Defect::ends_at_return))
@@ -367,6 +374,9 @@ class Broken {
 
   void end(std::uint64_t id, State state, std::string cause) {
     Record& record = tasks_[id - 1];
+    bool const elsewhere = cause.starts_with(cancelled_mark) && !is(Defect::keeps_cancelled_mark);
+    if (elsewhere) cause.erase(0, 1);
+    if (elsewhere || record.on_mark) state = State::cancelled;
     {
       std::lock_guard const hold(mutex_);
       record.state = state;

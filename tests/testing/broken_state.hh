@@ -100,6 +100,7 @@ struct Record {
   std::size_t missing = 0;
   State state = State::queued;
   bool reported = false;
+  bool on_mark = false;  // runs, and is cancelled all the same
   bool finished() const { return state > State::pending; }
 };
 

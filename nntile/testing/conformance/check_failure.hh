@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Checks: failure is dataflow, so that what is cancelled depends on the program alone.
 
+#include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -201,6 +203,55 @@ inline void late_error_texts(Trial const& trial) {
           concat("the text of an asynchronous failure was not copied: '", error.what(), "'"));
 }
 
+/// A task of a transfer, say, which tells those who wait for what it would have sent.
+inline void runs_on_marks(Trial const& trial) {
+  static constexpr Codelet codelet{
+      .name = "tell", .async = detail::run_start, .runs_on_marks = true};
+  std::atomic<int> marked{0}, unmarked{0}, explained{0};
+  auto start = [&](KernelCall const& call, Completion token) {
+    ++(call.marked ? marked : unmarked);
+    explained += call.marked && std::strstr(call.text, failure_text) != nullptr;
+    token.complete({});
+    return Status{};
+  };
+  detail::StartNote const note = detail::start_note(start);
+  Scene scene(trial);
+  std::uint32_t const good = scene.allocate(), bad = scene.allocate();
+  scene.task({{good, write}});
+  scene.task({{bad, write}}, {.fails = true});
+  Event const told = scene.submit(codelet, {{good, read}, {bad, read}}, detail::bytes_of(note));
+  TaskError const error = task_error_of([&] { scene.runtime().wait(told); },
+                                        "waiting for a task that ran on a mark and went well");
+  require(marked == 1, "a task that asks to run on marks did not run once on one");
+  require(explained == 1, "a task that ran on a mark was not told of the failure");
+  require(error.cancelled(), "a task that ran on a mark is called failed");
+  scene.runtime().wait(scene.submit(codelet, {{good, read}}, detail::bytes_of(note)));
+  require(marked == 1 && unmarked == 1, "a task without a marked operand was told of a mark");
+}
+
+inline void cancelled_elsewhere(Trial const& trial) {
+  static constexpr char text[] = {cancelled_mark, 'r', 'a', 'n', 'k', ' ', '7', 0};
+  for (bool const returned : {false, true}) {
+    auto start = [&](KernelCall const&, Completion token) {
+      if (!returned) token.complete({text});
+      return returned ? Status{text} : Status{};
+    };
+    Scene scene(trial);
+    std::uint32_t const buffer = scene.allocate();
+    Event const event = scene.start({{buffer, write}}, start);
+    scene.task({{buffer, read}});
+    TaskError const error = task_error_of([&] { scene.runtime().wait(event); },
+                                          "waiting for a task that was cancelled elsewhere");
+    require(error.cancelled(), "a task that was cancelled elsewhere is called failed");
+    require(std::strstr(error.what(), text + 1) != nullptr,
+            concat("the error '", error.what(), "' does not say why"));
+    require(std::strchr(error.what(), cancelled_mark) == nullptr,
+            "an error begins its cause with the mark of cancellation");
+    scene.destroy();
+    require(scene.journal().times_run(0) == 0, "a task read what was cancelled elsewhere");
+  }
+}
+
 inline void oldest_first(Trial const& trial) {
   Scene scene(trial);
   std::uint32_t const good = scene.allocate();
@@ -303,6 +354,8 @@ inline std::vector<NamedCheck> failure() {
       {"wait_all counts the others that failed or were cancelled", wait_all_counts},
       {"a task may fail in every way in which it may end", every_way_to_fail},
       {"the text of an asynchronous failure is copied", late_error_texts},
+      {"an asynchronous task that asks for it runs on marks", runs_on_marks},
+      {"an asynchronous task may say that it was cancelled elsewhere", cancelled_elsewhere},
       {"hundreds of tasks may fail", many_failures},
       {"destruction is silent about failures", silent_destruction}};
 }

@@ -42,6 +42,13 @@ struct StartNote {
   void* state;
 };
 
+template <class Body> StartNote start_note(Body& body) {
+  return {[](void* state, KernelCall const& call, Completion token) {
+            return (*static_cast<Body*>(state))(call, token);
+          },
+          &body};
+}
+
 inline Status run_start(KernelCall const& call, Completion token) noexcept {
   StartNote note;
   std::memcpy(&note, call.arguments, sizeof note);
@@ -148,10 +155,7 @@ class Scene {
     return submit(call_codelet, operands, detail::bytes_of(note), label);
   }
   template <class Body> Event start(std::vector<Use<Binding>> const& operands, Body& body) {
-    detail::StartNote const note{[](void* state, KernelCall const& call, Completion token) {
-                                   return (*static_cast<Body*>(state))(call, token);
-                                 },
-                                 &body};
+    detail::StartNote const note = detail::start_note(body);
     return submit(start_codelet, operands, detail::bytes_of(note));
   }
   Event submit(Codelet const& codelet, std::vector<Use<Binding>> const& operands,
