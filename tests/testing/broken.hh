@@ -317,7 +317,13 @@ class Broken {
     }
     bool any = false;
     for (Poll const& poll : polls) {
-      bool const ended = poll.function(poll.state, poll.token);
+      bool ended = true;
+      try {
+        ended = poll.function(poll.state, poll.token);
+      } catch (std::exception const& error) {
+        ended = !is(Defect::polls_past_exceptions);
+        if (ended) complete(this, poll.token.id, {error.what()});
+      }
       if (ended && is(Defect::polls_after_the_end)) (void)poll.function(poll.state, poll.token);
       any |= ended;
       std::lock_guard const hold(mutex_);

@@ -108,6 +108,7 @@ constexpr Expectation expectations[] = {
     {Defect::reporting_clears_marks, "tasks submitted after a failure see its marks",
      "a mark outlives its report"},
     {Defect::runs_cancelled_tasks, "marks travel along the data"},
+    {Defect::polls_past_exceptions, "an exception from a poll fails its task"},
     {Defect::runs_nothing_on_marks, "an asynchronous task that asks for it runs on marks"},
     {Defect::succeeds_on_marks, "an asynchronous task that asks for it runs on marks"},
     {Defect::keeps_cancelled_mark, "an asynchronous task may say that it was cancelled elsewhere"},

@@ -70,6 +70,7 @@ enum class Defect {
   unordered_leaves_marks,
   reporting_clears_marks,
   runs_cancelled_tasks,
+  polls_past_exceptions,
   runs_nothing_on_marks,
   succeeds_on_marks,
   keeps_cancelled_mark,

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -252,6 +253,37 @@ inline void cancelled_elsewhere(Trial const& trial) {
   }
 }
 
+inline void throwing_polls(Trial const& trial) {
+  struct Link {
+    std::atomic<int> looks{0};
+    static bool poll(void* state, Completion token) {
+      int const look = ++static_cast<Link*>(state)->looks;
+      if (look == 3) throw std::runtime_error("the link broke");
+      if (look > 3) token.complete({});  // so that a runtime that went on ends
+      return look > 3;
+    }
+  };
+  for (bool const driver_only : {false, true}) {
+    Link link;
+    auto start = [&](KernelCall const&, Completion token) {
+      token.poll(&Link::poll, &link, driver_only);
+      return Status{};
+    };
+    Scene scene(trial);
+    std::uint32_t const buffer = scene.allocate();
+    Event const event = scene.start({{buffer, write}}, start);
+    scene.task({{buffer, read}});
+    TaskError const error =
+        task_error_of([&] { scene.runtime().wait(event); }, "waiting for a task whose poll threw");
+    require(!error.cancelled(), "a task whose poll threw is called cancelled");
+    require(std::strstr(error.what(), "the link broke") != nullptr,
+            concat("the error '", error.what(), "' does not say why"));
+    scene.destroy();
+    require(scene.journal().times_run(0) == 0, "a task read what a task with a broken poll wrote");
+    require(link.looks == 3, "a poll was called after it had thrown");
+  }
+}
+
 inline void oldest_first(Trial const& trial) {
   Scene scene(trial);
   std::uint32_t const good = scene.allocate();
@@ -354,6 +386,7 @@ inline std::vector<NamedCheck> failure() {
       {"wait_all counts the others that failed or were cancelled", wait_all_counts},
       {"a task may fail in every way in which it may end", every_way_to_fail},
       {"the text of an asynchronous failure is copied", late_error_texts},
+      {"an exception from a poll fails its task", throwing_polls},
       {"an asynchronous task that asks for it runs on marks", runs_on_marks},
       {"an asynchronous task may say that it was cancelled elsewhere", cancelled_elsewhere},
       {"hundreds of tasks may fail", many_failures},
