@@ -2,9 +2,13 @@
 // The battery passes lawful runtimes and fails broken ones.
 #include "nntile/testing/conformance.hh"
 
+#include <cstddef>
+#include <span>
 #include <string>
 
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/archetype.hh"
+#include "nntile/runtime/serial/nest.hh"
 #include "tests/support/catch.hh"
 #include "tests/testing/broken_replay.hh"
 
@@ -30,6 +34,31 @@ testing::Report run(Defect defect, std::string const& only = {}, bool first = fa
       [=](RuntimeOptions const& runtime_options) { return BrokenReplay(defect, runtime_options); },
       options);
 }
+
+/// A runtime that may forget that adopted memory is const, or that it has a handle already.
+class Adopting : public Forward<Serial> {
+ public:
+  enum class Forgets { nothing, constness, overlap };
+  Adopting(Forgets forgets, RuntimeOptions const& options)
+      : Forward<Serial>(options), forgets_(forgets) {}
+
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    try {
+      return inner().adopt(bytes, place, release);
+    } catch (ValueError const&) {
+      if (forgets_ != Forgets::overlap) throw;
+      return inner().allocate(bytes.size(), place);
+    }
+  }
+  Handle adopt(std::span<std::byte const> bytes, Place place = host, Release release = {}) {
+    if (forgets_ != Forgets::constness) return inner().adopt(bytes, place, release);
+    return inner().adopt({const_cast<std::byte*>(bytes.data()), bytes.size()}, place, release);
+  }
+
+ private:
+  Forgets const forgets_;
+};
+static_assert(ReadOnlyRuntime<Adopting>);
 
 /// A defect, and the beginning of the name of a check that must find it. `first`: likewise of the
 /// first check that does, if that is another.
@@ -165,6 +194,21 @@ TEST_CASE("the first line of a report names the most specific check", "[testing]
     INFO("defect " << static_cast<int>(expected.defect) << "\n" << to_string(report));
     CHECK(to_string(report).starts_with(concat("FAILED: ", expected.check)));
   }
+}
+
+TEST_CASE("the battery finds what is broken of const memory", "[testing][conformance]") {
+  using Forgets = Adopting::Forgets;
+  auto const report_of = [](Forgets forgets) {
+    testing::ConformanceOptions options;
+    options.max_workers = 1;
+    options.only = "const memory";
+    return testing::conformance([=](RuntimeOptions const& one) { return Adopting(forgets, one); },
+                                options);
+  };
+  CHECK(report_of(Forgets::nothing).passed());
+  CHECK(report_of(Forgets::overlap).failed() == 1);
+  auto const report = to_string(report_of(Forgets::constness));
+  CHECK(report.starts_with("FAILED: const memory is read in place, and what would write it"));
 }
 
 TEST_CASE("random programs alone find what breaks order, storage or marks",

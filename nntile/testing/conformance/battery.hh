@@ -19,6 +19,7 @@
 #include "nntile/testing/conformance/check_order.hh"
 #include "nntile/testing/conformance/check_pause.hh"
 #include "nntile/testing/conformance/check_random.hh"
+#include "nntile/testing/conformance/check_read_only.hh"
 #include "nntile/testing/conformance/check_regions.hh"
 #include "nntile/testing/conformance/check_replay.hh"
 #include "nntile/testing/conformance/check_storage.hh"
@@ -59,10 +60,10 @@ struct ConformanceOptions {
 inline std::vector<NamedCheck> all_checks() {
   std::vector<NamedCheck> all;
   for (auto const& topic :
-       {checks::basics(), checks::order(), checks::storage(), checks::lifetimes(),
-        checks::completion(), checks::wakeups(), checks::failure(), checks::capacity(),
-        checks::workers(), checks::pause(), checks::replay(), checks::nesting(), checks::regions(),
-        checks::random()})
+       {checks::basics(), checks::order(), checks::storage(), checks::read_only(),
+        checks::lifetimes(), checks::completion(), checks::wakeups(), checks::failure(),
+        checks::capacity(), checks::workers(), checks::pause(), checks::replay(), checks::nesting(),
+        checks::regions(), checks::random()})
     all.insert(all.end(), topic.begin(), topic.end());
   return all;
 }

@@ -133,6 +133,10 @@ class Scene {
     return add(static_cast<std::uint32_t>(memory.words.size()),
                runtime_->adopt(memory.bytes(), host, memory.release()));
   }
+  std::uint32_t adopt_const(Adopted& memory) {
+    return add(static_cast<std::uint32_t>(memory.words.size()),
+               runtime_->adopt_read_only(memory.bytes(), host, memory.release()));
+  }
   Subject::Handle handle(std::uint32_t buffer) const { return handles_[buffer]; }
   void retire(std::uint32_t buffer) { runtime_->retire(handles_[buffer]); }
 

@@ -34,6 +34,11 @@ class Watched final : public Subject {
     CallLog::Call const call(log_, "adopt()");
     return inner_->adopt(bytes, place, release);
   }
+  bool takes_const() const override { return inner_->takes_const(); }
+  Handle adopt_read_only(std::span<std::byte const> bytes, Place place, Release release) override {
+    CallLog::Call const call(log_, "adopt()");
+    return inner_->adopt_read_only(bytes, place, release);
+  }
   void retire(Handle handle) override {
     CallLog::Call const call(log_, "retire()");
     inner_->retire(handle);
