@@ -30,7 +30,6 @@ class Subject : public Facade<NumberedHandle> {
   virtual Handle borrow(Subject& other, Handle handle) = 0;
   virtual bool replays() const = 0;
   virtual bool has_scopes() const = 0;
-  virtual bool takes_const() const = 0;
   virtual bool nests() const = 0;
   virtual bool has_regions() const = 0;
   virtual Handle region(Handle, Region const&) { return {}; }
@@ -124,7 +123,6 @@ class SubjectOf final : public FacadeOf<R, NumberedHandles<typename R::Handle>, 
   }
   bool replays() const override { return ReplayingRuntime<R>; }
   bool has_scopes() const override { return ScopedRuntime<R>; }
-  bool takes_const() const override { return ReadOnlyRuntime<R>; }
   bool nests() const override { return NestingRuntime<R>; }
   bool has_regions() const override { return RegionRuntime<R>; }
   Handle region(Handle handle, Region const& region) override {

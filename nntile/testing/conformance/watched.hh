@@ -34,7 +34,6 @@ class Watched final : public Subject {
     CallLog::Call const call(log_, "adopt()");
     return inner_->adopt(bytes, place, release);
   }
-  bool takes_const() const override { return inner_->takes_const(); }
   Handle adopt_read_only(std::span<std::byte const> bytes, Place place, Release release) override {
     CallLog::Call const call(log_, "adopt()");
     return inner_->adopt_read_only(bytes, place, release);
