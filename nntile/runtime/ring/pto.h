@@ -99,7 +99,7 @@ typedef enum PtoCode {
   PTO_BAD_VALUE,     /* an argument outside of its domain: kernel, worker type, size, operands */
   PTO_BAD_LIFETIME,  /* freed twice or used after, unwritten and read, a scope or a task not begun */
   PTO_WRONG_THREAD,  /* another thread is inside a call */
-  PTO_OUT_OF_MEMORY, /* also: all task ids are in use */
+  PTO_OUT_OF_MEMORY, /* memory, that is: for a task id submission waits */
   PTO_DEADLOCK,      /* memory that only the blocked caller could free */
   PTO_TASK_FAILED,   /* a task failed, or was cancelled since one that it needs had failed */
   PTO_INTERNAL       /* anything else */
@@ -158,7 +158,8 @@ int32_t pto_task_fail(Runtime* rt, int32_t task_id, int32_t code, char const* me
 /* Zeros are defaults. */
 typedef struct PtoOptions {
   int32_t workers;       /* threads that execute tasks, the caller's among them; 0: one a core */
-  int32_t max_tasks;     /* ids before they come round; 0: 65,536 */
+  int32_t max_tasks;     /* ids before they come round: submission waits while tasks that have not
+                            ended have all of them. 0: 65,536 */
   uint64_t heap_size;    /* bytes for the buffers of scopes, at each of three depths; pto_alloc
                             waits where there is no room. 0: as much as it takes */
   int32_t cube_workers;   /* of the workers, those that serve WORKER_CUBE, */
