@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runtimes that wrap runtimes: what they add, and that they take nothing away.
 #include <array>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "nntile/runtime/serial/nest.hh"
 #include "nntile/testing/conformance.hh"
 #include "tests/runtime/codelets.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/testing/broken.hh"
@@ -315,4 +317,32 @@ TEMPLATE_TEST_CASE("an adaptor passes the cost of a task on", "[runtime][adaptor
   long const value = 1;
   runtime.submit({&test::put_codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}, {3, 8}});
   CHECK(runtime.inner().costs == std::vector<Cost>{{3, 8}});
+}
+
+TEST_CASE("check fails a task for which it has no memory", "[runtime][adaptors]") {
+  if (!test::allocations_are_counted()) return;
+  static constexpr Codelet late{"late", nullptr, nullptr,
+                                +[](KernelCall const&, Completion token) noexcept -> Status {
+                                  token.complete();
+                                  return {};
+                                }};
+  for (Codelet const* const codelet : {&test::put_codelet, &late}) {
+    int failed = 0;
+    for (long count = 0; count < 20; ++count) {
+      Check<Serial> runtime;
+      auto const a = cell(runtime, 1);
+      Use<Check<Serial>::Handle> const use{a, Access::write};
+      long const value = 2;
+      (void)test::fail_allocation_after(count);
+      try {
+        runtime.wait(
+            runtime.submit({codelet, {&use, 1}, std::as_bytes(std::span(&value, 1)), {}, {}, {}}));
+      } catch (std::bad_alloc const&) {
+      } catch (TaskError const&) {
+        ++failed;
+      }
+      (void)test::fail_allocation_after(-1);
+    }
+    CHECK(failed != 0);
+  }
 }

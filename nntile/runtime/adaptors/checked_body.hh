@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -245,13 +246,17 @@ struct CheckedFlight {
   }
 };
 
-inline Status run_checked(KernelCall const& call) noexcept {
+inline constexpr Status no_memory_to_check{"check: no memory to watch the task"};
+
+inline Status run_checked(KernelCall const& call) noexcept try {
   CheckedRun run(call);
   run.enter();
   return run.leave(run.codelet().cpu(run.inner()), call.text);
+} catch (std::bad_alloc const&) {
+  return no_memory_to_check;
 }
 
-inline Status start_checked(KernelCall const& call, Completion token) noexcept {
+inline Status start_checked(KernelCall const& call, Completion token) noexcept try {
   auto flight = std::make_unique<CheckedFlight>(CheckedFlight{CheckedRun(call), token});
   flight->run.enter();
   CheckedFlight& started = *flight.release();  // `finish` may delete it before the entry returns
@@ -261,6 +266,8 @@ inline Status start_checked(KernelCall const& call, Completion token) noexcept {
   if (status.ok()) return status;
   flight.reset(&started);
   return flight->run.leave(status, call.text);
+} catch (std::bad_alloc const&) {
+  return no_memory_to_check;
 }
 
 inline constexpr Codelet checked_codelet{"checked", &run_checked, nullptr, nullptr};
