@@ -284,12 +284,11 @@ TEST_CASE("groups that are shorter than a block are named where they keep an axi
       CHECK_NOTHROW(Plan(graph, options, 0));
       continue;
     }
-    CHECK(
-        message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
-        "plan 'layer': rule (tensors '*', role any, axis 'in', mesh 'tensor'): 'x' has 1 tiles "
-        "along 'in' for 2 ranks of mesh axis 'tensor', since its 2 canonical groups of 96 indices "
-        "are shorter than the blocks of 64 that it is added in: leave 'in' out of "
-        "Numerics::groups, or share out another axis");
+    CHECK(message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
+          "plan 'layer': rule (tensors '*', role any, axis 'in', mesh 'tensor'): 'x' has 1 tiles "
+          "along 'in' for 2 ranks of mesh axis 'tensor', since the 2 canonical groups of its 96 "
+          "indices are shorter than the blocks of 64 that it is added in: leave 'in' out of "
+          "Numerics::groups, or share out another axis");
   }
 }
 
