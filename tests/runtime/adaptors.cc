@@ -97,6 +97,30 @@ TEST_CASE("check finds no fault with a task that runs on marks", "[runtime][adap
   CHECK(runtime.problems().empty());
 }
 
+TEST_CASE("check lets go of a task whose poll throws", "[runtime][adaptors]") {
+  static bool completes = false;
+  constexpr Codelet codelet{.name = "watch",
+                            .async = [](KernelCall const&, Completion token) noexcept {
+                              token.poll(
+                                  [](void*, Completion given) -> bool {
+                                    if (completes) given.complete();
+                                    throw ValueError("the link broke");
+                                  },
+                                  nullptr);
+                              return Status{};
+                            }};
+  Check<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  Event const watched = submit(runtime, codelet, {{a, Access::read}}, 0);
+  CHECK_THROWS_WITH(runtime.wait(watched), Catch::Contains("the link broke"));
+  submit(runtime, test::step_codelet, {{a, Access::update}}, 1);  // nobody reads it now
+  completes = true;
+  submit(runtime, codelet, {{a, Access::read}}, 0);
+  submit(runtime, test::step_codelet, {{a, Access::update}}, 2);
+  CHECK_THROWS_WITH(runtime.wait_all(), "checked (task 2) failed: watch: the link broke");
+  CHECK(runtime.problems().empty());
+}
+
 TEST_CASE("record counts and logs what orders tasks", "[runtime][adaptors]") {
   Record<Serial> runtime;
   auto const a = cell(runtime, 1);

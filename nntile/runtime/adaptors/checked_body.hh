@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <span>
@@ -216,15 +217,19 @@ class CheckedRun {
 
 /// An asynchronous task in flight: what its own token stands for.
 struct CheckedFlight {
+  CheckedFlight(KernelCall const& call, Completion token) : run(call), outer(token) {}
+
   CheckedRun run;
   Completion outer;
   // A poll of the task's own; one at most.
   Completion::Poll poll = nullptr;
   void* poll_state = nullptr;
+  std::atomic<bool> ended{false};  // a poll may complete its token, and throw
 
   Completion token() { return {this, outer.id, &finish, &add_poll}; }
 
   static void finish(void* owner, std::uint64_t, Status status) noexcept {
+    if (static_cast<CheckedFlight*>(owner)->ended.exchange(true)) return;
     std::unique_ptr<CheckedFlight> flight(static_cast<CheckedFlight*>(owner));
     char text[status_text_bytes];
     Status const checked = flight->run.leave(status, text);
@@ -242,7 +247,14 @@ struct CheckedFlight {
   }
   static bool call_poll(void* state, Completion) {
     auto* const flight = static_cast<CheckedFlight*>(state);
-    return flight->poll(flight->poll_state, flight->token());
+    try {
+      return flight->poll(flight->poll_state, flight->token());
+    } catch (std::exception const& error) {
+      finish(flight, 0, {error.what()});
+    } catch (...) {
+      finish(flight, 0, {"its poll threw what is no std::exception"});
+    }
+    return true;
   }
 };
 
@@ -257,7 +269,7 @@ inline Status run_checked(KernelCall const& call) noexcept try {
 }
 
 inline Status start_checked(KernelCall const& call, Completion token) noexcept try {
-  auto flight = std::make_unique<CheckedFlight>(CheckedFlight{CheckedRun(call), token});
+  auto flight = std::make_unique<CheckedFlight>(call, token);
   flight->run.enter();
   CheckedFlight& started = *flight.release();  // `finish` may delete it before the entry returns
   Codelet const& codelet = started.run.codelet();
