@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "nntile/core/access.hh"
 #include "nntile/core/error.hh"
