@@ -20,7 +20,7 @@ inline constexpr std::size_t max_rank = 8;
 
 namespace detail {
 
-/// The error of a shape written with too many dimensions, of numbers or what prints itself.
+/// The error of a shape written with too many dimensions, of numbers or of a type with to_string.
 template <class Extent>
 [[noreturn, gnu::cold, gnu::noinline]] void fail_rank(std::initializer_list<Extent> extents) {
   std::string text;

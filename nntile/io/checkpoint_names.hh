@@ -42,7 +42,7 @@ inline std::vector<std::uint64_t> checkpoint_steps(std::string const& directory,
 }
 
 /// The name of the checkpoint that a save set aside under this one, and was cut off before another
-/// had it; none for any other name. The next run gives it back.
+/// had it; none for any other name. The next run renames it back.
 inline std::optional<std::string> name_before_old(std::string const& directory,
                                                   std::string_view name) {
   if (!name.ends_with(".old")) return std::nullopt;

@@ -155,7 +155,7 @@ class DirectoryLock {
   }
   DirectoryLock(DirectoryLock const&) = delete;
   DirectoryLock& operator=(DirectoryLock const&) = delete;
-  /// Frees it also where a forked process holds it still; in such a process, changes nothing.
+  /// Unlocks, although forked processes share the descriptor; in such a process, no effect.
   ~DirectoryLock() {
     if (process_ == nntile::detail::this_process()) (void)::flock(descriptor_.get(), LOCK_UN);
   }

@@ -113,7 +113,7 @@ TEST_CASE("check lets go of a task whose poll throws", "[runtime][adaptors]") {
   auto const a = cell(runtime, 1);
   Event const watched = submit(runtime, codelet, {{a, Access::read}}, 0);
   CHECK_THROWS_WITH(runtime.wait(watched), Catch::Contains("the link broke"));
-  submit(runtime, test::step_codelet, {{a, Access::update}}, 1);  // nobody reads it now
+  submit(runtime, test::step_codelet, {{a, Access::update}}, 1);  // its reader has ended
   completes = true;
   submit(runtime, codelet, {{a, Access::read}}, 0);
   submit(runtime, test::step_codelet, {{a, Access::update}}, 2);

@@ -30,7 +30,7 @@ namespace nntile::passes {
 /// each phase, the ranks that store a tile have its last value.
 ///
 /// On a mesh of several axes coordinates of one do alike (MeshShape::alike_axis): an open task that
-/// cut tiles put at one of them takes any other tile as nowhere which is at one coordinate by
+/// cut tiles put at one of them counts any other tile as missing which is at one coordinate by
 /// chance, since its owner is there.
 class RankWalk {
  public:
@@ -159,7 +159,7 @@ class RankWalk {
     return place_open(t, place, uses,
                       [&](std::uint32_t b, int rank) { return valid_.has(b, rank); });
   }
-  /// The same of a task that homes leave open; `has(b, rank)` says what it finds there.
+  /// The same of a task that homes leave open; `has(b, rank)`: whether a tile counts as there.
   template <class Has>
   RankBox place_open(std::size_t t, TaskPlace place, std::span<Use<BufferId> const> uses, Has has) {
     if (all_there(uses, place.box, has)) return place.box;

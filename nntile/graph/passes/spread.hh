@@ -71,7 +71,7 @@ class Spread {
   /// all along the axis of the job.
   RankBox const* to() const { return to_; }
   /// Of the messages from a source to all ranks, or to those along the axis of the thin job, those
-  /// of one: the one that brings it the value, and those that it sends. For there are trees.
+  /// of one: the one that brings it the value, and those that it sends. Requires trees.
   std::span<Hop const> to_all_by(int rank, int source, bool row) {
     hops_.clear();
     int const stride = row ? mesh_.stride(thin_->axis) : 1;

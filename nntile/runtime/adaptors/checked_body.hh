@@ -169,7 +169,7 @@ class CheckedRun {
     }
     if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
     if (status.ok()) return status;
-    bool const cancelled = status.error[0] == cancelled_mark;  // and stays so
+    bool const cancelled = status.error[0] == cancelled_mark;  // the mark stays first
     std::string const words =
         concat(std::string(cancelled, cancelled_mark), name_of_task(header_.codelet), ": ",
                status.error + (cancelled ? 1 : 0));

@@ -74,7 +74,7 @@ inline Status run_blocks(TaskArguments const& task, std::int32_t first, std::int
   PtoCall call{kernel.context, task.buffers(), task.sizes(), task.operands,
                task.task_id,   first,          task.blocks,  text};
   for (; call.block < end; ++call.block) {
-    text[0] = 0;  // words of a block that went well say nothing of the next
+    text[0] = 0;  // not the text of a block before, which succeeded
     try {
       std::int32_t const result = kernel.call(&call);
       if (result == 0) continue;

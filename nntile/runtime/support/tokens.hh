@@ -263,7 +263,7 @@ template <class Policy> class BasicTokens {
   static void add_poll(void* owner, std::uint64_t id, Completion::Poll function, void* state,
                        bool driver_only) {
     auto& self = *static_cast<BasicTokens*>(owner);
-    Inside const inside(self);  // another may claim the end, and leave it to this thread
+    Inside const inside(self);  // it may end the task, where another claims the end
     Record* const record = self.records_.hold(id);
     if (record == nullptr) return;
     Hold const hold{self, *record, id};

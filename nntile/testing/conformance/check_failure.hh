@@ -204,7 +204,7 @@ inline void late_error_texts(Trial const& trial) {
           concat("the text of an asynchronous failure was not copied: '", error.what(), "'"));
 }
 
-/// A task of a transfer, say, which tells those who wait for what it would have sent.
+/// A task, such as a transfer's, that runs although an operand is marked.
 inline void runs_on_marks(Trial const& trial) {
   static constexpr Codelet codelet{
       .name = "tell", .async = detail::run_start, .runs_on_marks = true};

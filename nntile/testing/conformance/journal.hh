@@ -95,7 +95,7 @@ class Journal {
     std::lock_guard const hold(mutex_);
     return complaint_;
   }
-  /// Owns what a task leaves behind, so that a runtime may come back to it; from any thread.
+  /// Keeps a task's state for calls that come after its end; from any thread.
   void keep(std::shared_ptr<void> left) {
     std::lock_guard const hold(mutex_);
     left_.push_back(std::move(left));
