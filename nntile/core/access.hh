@@ -20,6 +20,9 @@ constexpr bool reads(Access access) {
 /// Whether the task may change bytes.
 constexpr bool writes(Access access) { return access != Access::read; }
 
+/// Whether it is one of them, and not a number that was cast.
+constexpr bool is_access(Access access) { return access <= Access::unordered; }
+
 constexpr char const* name_of(Access access) {
   switch (access) {
     case Access::read:

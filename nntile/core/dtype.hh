@@ -296,10 +296,14 @@ constexpr DType accumulator_of(DType dtype) {
 template <class T>
 using compute_t = std::conditional_t<std::same_as<T, double> || std::integral<T>, T, float>;
 
+/// Whether it is one of them, and not a number that was cast.
+constexpr bool is_dtype(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
+
 constexpr std::string_view name_of(DType dtype) {
   constexpr std::string_view names[dtype_count] = {
       "fp64",           "fp32",           "bf16",  "fp16",  "fp32_fast_tf32",
       "fp32_fast_fp16", "fp32_fast_bf16", "int64", "int32", "bool"};
+  if (!is_dtype(dtype)) return "?";
   return names[static_cast<int>(dtype)];
 }
 
@@ -310,6 +314,7 @@ constexpr std::string_view element_name_of(DType dtype) {
                                                    "fp32_fast_tf32_t", "fp32_fast_fp16_t",
                                                    "fp32_fast_bf16_t", "std::int64_t",
                                                    "std::int32_t",     "bool"};
+  if (!is_dtype(dtype)) return "?";
   return names[static_cast<int>(dtype)];
 }
 

@@ -361,6 +361,9 @@ class LogicalGraph {
 
   /// Extents are counts, their product fits, and every dimension has one name or none has.
   void check_shape(std::string const& tensor, TensorSpec const& spec) const {
+    if (!is_dtype(spec.dtype))
+      throw TypeError(concat("graph '", name_, "': tensor '", tensor, "' is of dtype ",
+                             static_cast<int>(spec.dtype), ", which is none"));
     Shape known;
     for (Dim const& dim : spec.shape)
       if (!dim.open()) known.push_back(dim);

@@ -24,6 +24,7 @@ enum class Lifetime : std::uint8_t { persistent, step, scope, scratch, staging }
 
 constexpr char const* name_of(Lifetime lifetime) {
   constexpr char const* names[] = {"persistent", "step", "scope", "scratch", "staging"};
+  if (lifetime > Lifetime::staging) return "?";  // a number that was cast
   return names[static_cast<int>(lifetime)];
 }
 

@@ -367,3 +367,10 @@ TEST_CASE("more bytes than can be counted are refused", "[graph][logical]") {
   CHECK(contains(message_of<ShapeError>([&] { graph.parameter({.shape = {Index{1} << 61}}, "x"); }),
                  "tensor 'x' has shape {2305843009213693952}: shape: more than 2^63 - 64 bytes"));
 }
+
+TEST_CASE("a number that is no dtype is refused with the tensor's name", "[graph][logical]") {
+  LogicalGraph graph("g");
+  CHECK(message_of<TypeError>([&] {
+          (void)graph.tensor({.shape = {2, 3}, .dtype = static_cast<DType>(99)}, "x");
+        }) == "graph 'g': tensor 'x' is of dtype 99, which is none");
+}

@@ -187,3 +187,20 @@ TEMPLATE_TEST_CASE("adopting a null pointer to bytes throws ValueError", "[runti
   TestType runtime;
   CHECK_THROWS_AS(runtime.adopt({static_cast<std::byte*>(nullptr), 8}, host, {}), ValueError);
 }
+
+TEMPLATE_TEST_CASE("a number that is no access or lifetime is refused by its value",
+                   "[runtime][buffers]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const handle = cell(runtime, 1);
+  for (int const number : {6, 17, 255}) {
+    auto const access = static_cast<Access>(number);
+    CHECK(contains(
+        message_of<ValueError>([&] { submit(runtime, put_codelet, {{handle, access}}, 2L); }),
+        concat("operand 0 (?): ", number, " is no access")));
+  }
+  auto const lifetime = static_cast<Lifetime>(5);
+  CHECK(message_of<ValueError>([&] { (void)runtime.open_scope(lifetime); }) ==
+        "open_scope: 5 is no lifetime");
+  CHECK_THROWS_AS(runtime.allocate(8, host, lifetime), LifetimeError);
+  CHECK(read(runtime, handle) == 1);
+}

@@ -390,3 +390,19 @@ TEMPLATE_LIST_TEST_CASE("waits nested deeper than the stack are an error of the 
       },
       !test::sanitized);
 }
+
+TEMPLATE_LIST_TEST_CASE("inside a task a number that is no access is refused", "[runtime][nesting]",
+                        NestingRuntimes) {
+  TestType runtime;
+  Handle const out = runtime.allocate(sizeof(long));
+  std::string text;
+  runtime.wait(runtime.orchestrate(
+      [&](auto& nested) {
+        Use<Handle> const use{out, static_cast<Access>(17)};
+        text = message_of<ValueError>([&] { submit(nested, put_codelet, {use}, 1L); });
+        put(nested, out, 2);
+      },
+      writing(out)));
+  CHECK(contains(text, "operand 0 (?): 17 is no access"));
+  CHECK(read(runtime, out) == 2);
+}

@@ -96,16 +96,17 @@ constexpr Buffer::State forbidden_states(Access access) noexcept {
 /// they are; so does a buffer in parts, or off the host.
 struct ExaminedStates {
   static constexpr Buffer::State always = Buffer::region | Buffer::divided | Buffer::off_host;
-  static constexpr std::uint8_t of[] = {forbidden_states(Access::read) | always,
-                                        forbidden_states(Access::write) | always,
-                                        forbidden_states(Access::update) | always,
-                                        0xff,
-                                        0xff,
-                                        0xff};
-  static_assert(sizeof of == static_cast<int>(Access::unordered) + 1);
+  std::uint8_t of[256];  // by any byte: an access may be a number that was cast
+
+  constexpr ExaminedStates() : of{} {
+    for (std::uint8_t& states : of) states = 0xff;
+    for (Access const usual : {Access::read, Access::write, Access::update})
+      of[static_cast<int>(usual)] = static_cast<std::uint8_t>(forbidden_states(usual) | always);
+  }
 };
+inline constexpr ExaminedStates all_examined_states;
 constexpr Buffer::State examined_states(Access access) noexcept {
-  return ExaminedStates::of[static_cast<int>(access)];
+  return all_examined_states.of[static_cast<int>(access)];
 }
 
 /// A submitted task as `run_body` takes it. Nothing is copied: all of it lives until the task has

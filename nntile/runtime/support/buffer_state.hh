@@ -69,9 +69,16 @@ inline void check_unlocked(Buffer const& buffer, std::string_view call) {
   if (buffer.is(Buffer::locked | Buffer::divided)) [[unlikely]]
     check_parts_unlocked(buffer, call);
 }
-/// For a buffer with a state that forbids the access; `who` begins the sentence. Throws
-/// LifetimeError (locked; nothing has written it), ValueError (read-only).
+/// Throws ValueError for a number that was cast.
+inline void check_access(Access access, std::string_view who) {
+  if (!is_access(access))
+    throw ValueError(concat(who, ": ", static_cast<int>(access), " is no access"));
+}
+
+/// For a buffer with a state that forbids the access, or what is none; `who` begins the sentence.
+/// Throws LifetimeError (locked; nothing has written it), ValueError (read-only; no access).
 [[noreturn]] inline void fail_access(Buffer const& buffer, Access access, std::string_view who) {
+  check_access(access, who);
   if (Buffer const& locked = locked_part(buffer); locked.is(Buffer::locked))
     throw LifetimeError(concat(who, ": ", describe(locked), " is locked: unlock it first"));
   if (writes(access) && buffer.is(Buffer::read_only))

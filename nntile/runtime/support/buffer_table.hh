@@ -447,7 +447,7 @@ class BufferTable {
       auto const [handle, access] = task.uses[i];
       Buffer* const buffer = records_.find(handle);
       if (buffer == nullptr || has_lost_whole(*buffer) ||
-          (state_of(*buffer) & forbidden_states(access)) != 0)
+          (state_of(*buffer) & forbidden_states(access)) != 0 || !is_access(access))
         fail_bind(task, i);
       uses[i] = {buffer, access};
       pointers[i] = buffer->pointer;

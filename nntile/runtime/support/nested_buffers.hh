@@ -22,6 +22,7 @@
 #include "nntile/core/heap_array.hh"
 #include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer.hh"
+#include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/check_codelet.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/groups.hh"
@@ -84,8 +85,8 @@ class NestedBuffers {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       auto const [handle, access] = operands[i];
       Buffer* const buffer = look_up(handle);
-      if (buffer == nullptr || !allowed(*buffer, access) || buffer->is(forbidden_states(access)))
-          [[unlikely]]
+      if (buffer == nullptr || !allowed(*buffer, access) || !is_access(access) ||
+          buffer->is(forbidden_states(access))) [[unlikely]]
         fail(concat("submit: ", task_name(codelet, label, 0), ": operand ", i), operands[i],
              buffer);
       uses[i] = {buffer, access};
@@ -365,6 +366,7 @@ class NestedBuffers {
     std::string const who = concat(call, " (", nntile::name_of(use.access), ")");
     if (buffer == nullptr) fail_find(use.handle, who);
     check_not_locked(*buffer, use.handle, who);
+    check_access(use.access, who);
     if (!allowed(*buffer, use.access))
       throw ValueError(concat(who, ": ", name_of_buffer(use.handle), " was declared for ",
                               nntile::name_of(declared_[buffer->index].access), " by ", parent(),

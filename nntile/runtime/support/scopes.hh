@@ -28,10 +28,12 @@ class Scopes {
  public:
   void reserve(std::size_t count) { scopes_.reserve(count); }
 
-  /// Throws LifetimeError for `persistent`.
+  /// Throws LifetimeError for `persistent`, ValueError for what is no lifetime.
   Scope& open(Lifetime lifetime, CallSite site) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("open_scope: persistent buffers belong to no scope");
+    if (lifetime > Lifetime::staging)
+      throw ValueError(concat("open_scope: ", static_cast<int>(lifetime), " is no lifetime"));
     if (++number_ == 0) ++number_;
     return scopes_.emplace_back(Scope{lifetime, number_, 0, 0, site});
   }
