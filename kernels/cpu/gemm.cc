@@ -16,15 +16,22 @@ template <class T> bool b_collides(Product<T, T> const& x) {
   return collides<T>(x.ldb, x.trans_b ? x.k : x.n);
 }
 
+/// Whether a block of B that has n contiguous stays near, so that it can be used in place: a tile
+/// walks across its rows, of which no CPU fetches the next one by itself.
+template <class T> bool b_stays_near(Product<T, T> const& x) {
+  constexpr Index most = 1 << 20;  // bytes, of the second cache
+  return !x.trans_b || (x.k < 256 ? x.k : 256) * x.n * static_cast<Index>(sizeof(T)) <= most;
+}
+
 /// Packing pays where what is packed is used often enough: B by many rows, A by many columns,
 /// unless few rows keep it near. On a quiet machine A is 3 % faster in place whatever the columns,
 /// but where others use the memory 10 % slower. Measured on Zen 5 over squares of 16 to 1024 and
-/// GPT-2's products.
+/// GPT-2's products; what stays near, on an Intel Xeon with 2 MiB of second cache.
 template <class T> InPlace choose(Product<T, T> const& x) {
   if (sizeof(T) != sizeof(float)) return {false, false};
   constexpr bool wide = Vec<T>::lanes * sizeof(T) == 64;
   bool const few_rows = x.m <= 256 || ((wide || !x.trans_b) && x.m <= 1024);
-  bool const b = few_rows && !b_collides(x);
+  bool const b = few_rows && !b_collides(x) && b_stays_near(x);
   bool const few_columns = x.n <= (wide && b ? 256 : 128) || x.m <= 192;
   bool const scattered = a_collides(x) && !(wide && x.n <= 16);
   return {!x.trans_a && x.alpha == T(1) && few_columns && !scattered, b};
