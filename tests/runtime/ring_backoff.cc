@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How workers of the ring leave tiny tasks to the submitter, and take several tasks at a time.
 
+#include <atomic>
 #include <cstdint>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "nntile/runtime/ring/nest.hh"
@@ -28,6 +30,20 @@ using EagerRing = BasicRing<EagerPolicy>;
 using Queue = ReadyQueue<RingPolicy>;
 
 constexpr std::int64_t big = RingSizes::tiny_ns, tiny = big - 1;
+
+/// Tasks that the thread of its making has run, and others.
+struct Runners {
+  std::thread::id const driver = std::this_thread::get_id();
+  std::atomic<int> own{0}, others{0};
+
+  static void count(Runners* runners) {
+    ++(std::this_thread::get_id() == runners->driver ? runners->own : runners->others);
+  }
+};
+constexpr Codelet count_codelet{"count", [](KernelCall const& call) noexcept -> Status {
+                                  Runners::count(*static_cast<Runners* const*>(call.arguments));
+                                  return {};
+                                }};
 
 /// Every worker, or any, and every priority in turn.
 Hints hints_of(int number) { return {number % 4 - 1, number % 8 - 2}; }
@@ -96,6 +112,24 @@ TEST_CASE("a queue of fewer tasks than are asked for gives none together",
   }
   REQUIRE(queue.pop_several(tasks, 4, 4));
   REQUIRE(tasks[3] == 3);
+}
+
+TEST_CASE("a submitter to whom all leave tiny tasks runs them before its window is full",
+          "[runtime][ring][backoff]") {
+  if (support::allowed_cores().size() < 2) return;  // threads that share a core leave no tasks
+  bool ran = false;
+  for (int attempt = 0; attempt < 1000 && !ran; ++attempt) {
+    Runners runners;
+    EagerRing ring({2, false, false});
+    auto const submit_one = [&ring, at = &runners] {
+      ring.submit({&count_codelet, {}, std::as_bytes(std::span(&at, 1)), {}, {}});
+    };
+    submit_one();
+    while (runners.others == 0) std::this_thread::yield();
+    for (std::uint32_t i = 1; i < RingSizes::window; ++i) submit_one();
+    ran = runners.own > 0;
+  }
+  CHECK(ran);
 }
 
 TEST_CASE("what workers leave is run, in order, whatever its hints", "[runtime][ring][backoff]") {

@@ -24,7 +24,7 @@ template <class Policy> class Beside {
     if (machine_.scheduler.flights.active() != 0) return machine_.scheduler.next(self_);
     if (backoff_.waits()) [[unlikely]] {
       ReadyTask const ready = machine_.scheduler.next(self_);
-      if (ready == no_task && backoff_.judge(0, activity())) backoff_.wait();
+      if (ready == no_task && judge(0)) backoff_.wait();
       return ready;
     }
     std::uint32_t more = 0;
@@ -41,6 +41,7 @@ template <class Policy> class Beside {
     if (!backs_off_ || !backoff_.is_due()) return machine_.run(self_, ready);
     if (!is_usual(ready)) {
       backoff_.stop();
+      note();
       return machine_.run(self_, ready);
     }
     return run_timed(ready);
@@ -56,11 +57,22 @@ template <class Policy> class Beside {
   [[gnu::noinline]] ReadyTask run_timed(ReadyTask ready) {
     std::int64_t body_ns = 0;
     ReadyTask const kept = machine_.run(self_, ready, Timed{body_ns});
-    if (!backoff_.judge(body_ns, activity())) return kept;
+    if (!judge(body_ns)) return kept;
     if (kept != no_task) machine_.give(kept);
     give_own();
     backoff_.wait();
     return no_task;
+  }
+  bool judge(std::int64_t body_ns) {
+    bool const waits = backoff_.judge(body_ns, activity());
+    note();
+    return waits;
+  }
+  /// Has the submitter know whether it is alone now.
+  void note() {
+    if (backoff_.waits() == leaves_) return;
+    leaves_ = !leaves_;
+    machine_.leaving.fetch_add(leaves_ ? 1u : ~0u, std::memory_order_relaxed);
   }
   /// Those in its deque, of any domain.
   void give_own() {
@@ -90,6 +102,7 @@ template <class Policy> class Beside {
   std::uint32_t const self_;
   bool const backs_off_;
   Backoff<Policy> backoff_;
+  bool leaves_ = false;  // as counted
 };
 
 }  // namespace nntile::detail::ring

@@ -22,19 +22,15 @@ class Driver {
         domain_(domain),
         reclaim_(domain),
         helps_(!machine_.options.own_driver),
-        batch_(domain.window.size() < 1024 ? 1
-               : alone()                   ? 16
-                                           : 32) {}
+        large_(domain.window.size() >= 1024) {}
 
   Reclaim& reclaim() { return reclaim_; }
   Reclaim const& reclaim() const { return reclaim_; }
   bool alone() const { return helps_ && machine_.scheduler.workers() == 1; }
 
   /// The distance ahead from which the submitter should run tasks itself. Where no other thread
-  /// does, a full window would only be colder.
-  std::uint64_t most_ahead() const {
-    return alone() && batch_ > 1 ? lone_ahead : domain_.window.size();
-  }
+  /// does, or all leave them to it, a full window would only be colder.
+  std::uint64_t most_ahead() const { return runs_all() ? lone_ahead : domain_.window.size(); }
 
   /// Runs some tasks, if any are ready.
   void keep_up() {
@@ -42,7 +38,7 @@ class Driver {
       support::DefaultFloatEnvironment const environment;
       Helping const helping(machine_);
       ReadyTask ready = no_task;
-      for (std::uint64_t i = 0; i < batch_; ++i) {
+      for (int left = batch(); left > 0; --left) {
         if (ready == no_task) ready = machine_.scheduler.next(0);
         if (ready == no_task) break;
         ready = helping.run(ready);
@@ -65,7 +61,7 @@ class Driver {
           return !domain_.window.full();
         },
         [this] { return oldest(); });
-    if (batch_ > 1 && !machine_.parking.anyone_sleeps()) keep_up();
+    if (large_ && !machine_.parking.anyone_sleeps()) keep_up();
   }
 
   /// Blocks until fewer tasks are in flight on devices than the window has slots: theirs are free
@@ -274,6 +270,11 @@ class Driver {
     if (helps_ && machine_.scheduler.keeps_some(0)) machine_.parking.wake(1);
   }
 
+  /// Whether tasks are left to this thread, which is to run some of a large window early then.
+  bool runs_all() const { return helps_ && large_ && machine_.all_leave(); }
+  /// Tasks to run at a time, which hold a submission up.
+  int batch() const { return !large_ ? 1 : alone() ? 16 : runs_all() ? 8 : 32; }
+
   void sleep(Reference target) {
     auto& parking = machine_.parking;
     parking.expect(domain_.name_of(target));
@@ -295,7 +296,7 @@ class Driver {
   Domain& domain_;
   Reclaim reclaim_;
   bool const helps_;
-  std::uint64_t const batch_;  // tasks to run at a time, which hold a submission up
+  bool const large_;
 };
 
 }  // namespace nntile::detail::ring

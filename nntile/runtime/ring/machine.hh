@@ -3,6 +3,7 @@
 // The part of a ring that its domains share: threads, scheduler, buffers, failures, tokens; and the
 // running and ending of ready tasks, those of programs in `flight_tasks.hh`.
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -203,6 +204,11 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
     return name.domain == root_domain ? &root : domains.find(name.domain);
   }
 
+  /// Whether all but the submitter leave tiny tasks to it, or there are no others.
+  bool all_leave() const {
+    return leaving.load(std::memory_order_relaxed) + 1 == scheduler.workers();
+  }
+
   void const* owner = nullptr;  // named by events
   support::CheckedOptions const options;
   /// The number of the worker that submits as well, or `outside`.
@@ -222,7 +228,10 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
   typename Policy::Mutex families;
   Atomic<bool> stop{false};
   Atomic<bool> polling{false};  // an idle worker calls the polls
-  Pieces<Policy> pieces;        // memory of the heaps of bodies, and what each of these may have
+  /// Workers that leave tiny tasks to the submitter. Not the policy's: it decides only who runs
+  /// one.
+  std::atomic<std::uint32_t> leaving{0};
+  Pieces<Policy> pieces;  // memory of the heaps of bodies, and what each of these may have
   HeapCapacity body_heaps{};
   Domain<Policy> root;
   DomainPool<Policy> domains{*this};
