@@ -166,7 +166,7 @@ template <class Policy> class Flight {
     std::uint32_t const* const successors = task.successors();
     std::uint32_t const count = task.successor_count;
     for (std::uint32_t i = 0; i < count && i < prefetched; ++i)
-      __builtin_prefetch(&counters_[successors[i] >> 1], 1);
+      fetch_to_write(&counters_[successors[i] >> 1]);
   }
 
   /// Counts ended tasks without successors, and the launch; true if these were the last.

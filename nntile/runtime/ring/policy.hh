@@ -157,6 +157,17 @@ namespace detail::ring {
 /// pair.
 inline constexpr std::size_t apart = 128;
 
+/// Fetches a line that is about to be written. Compilers turn `__builtin_prefetch(at, 1)` into a
+/// fetch for reading unless the CPU is said to have `prefetchw`, so that a line which another core
+/// wrote is asked for twice. x86-64 CPUs without it take it for an instruction that does nothing.
+inline void fetch_to_write(void const* at) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<char const*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 /// Tells the core that this is a spin loop.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)

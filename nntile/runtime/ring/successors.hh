@@ -24,6 +24,8 @@ template <class Policy> struct Successors {
   void ready(Hot& slot) {
     if (self == outside) return share(slot);
     if (slot.worker != -1 && !machine.scheduler.named(self, slot.worker)) return share(slot);
+    if (self != machine.submitter)  // its writer has it
+      machine.root.window.prefetch_cold(machine.root.window.own_slot_of(slot.id));
     if (kept != nullptr && slot.level < kept->level) return share(slot);
     if (kept != nullptr) share(*kept);
     kept = &slot;

@@ -144,21 +144,25 @@ template <class Policy> class Window {
     next_sequence_ = sequence + sequences;
     head_.store(ticket + 1, std::memory_order_release);
     // The lines of a slot to come are with the worker that ran its last task.
-    __builtin_prefetch(&all[(ticket + prefetch_ahead) & mask], 1);
-    __builtin_prefetch(&all_cold[(ticket + prefetch_ahead) & mask], 1);
+    fetch_to_write(&all[(ticket + prefetch_ahead) & mask]);
+    fetch_to_write(&all_cold[(ticket + prefetch_ahead) & mask]);
     return slot;
   }
 
   /// For a thread that is about to run that slot's task.
   void prefetch(std::uint32_t slot) const {
-    __builtin_prefetch(&own_hot_[slot], 1);
+    fetch_to_write(&own_hot_[slot]);
+    prefetch_cold(slot);
+  }
+  /// The same where it has the slot's other line.
+  void prefetch_cold(std::uint32_t slot) const {
     __builtin_prefetch(&own_cold_[slot]);
     __builtin_prefetch(reinterpret_cast<std::byte const*>(&own_cold_[slot]) + 64);
   }
 
   void prefetch_consumer(Hot const& slot) const {
     std::uint32_t const edge = slot.consumers.head.load(std::memory_order_relaxed);
-    if (edge < EdgeList<Policy>::closed) __builtin_prefetch(&own_hot_[edge / edges_per_slot], 1);
+    if (edge < EdgeList<Policy>::closed) fetch_to_write(&own_hot_[edge / edges_per_slot]);
   }
 
   /// Makes `consumer` wait until the list is closed; false if it is closed already.
@@ -211,7 +215,9 @@ template <class Policy> class Window {
       while (edge != EdgeList<Policy>::none) {
         std::uint32_t const index = edge / edges_per_slot;
         Hot& consumer = numbered<Sink>(index);
+        fetch_to_write(&consumer);  // not by the read, which would have it asked for twice
         edge = consumer.next[edge % edges_per_slot];  // before the count: the slot may move on then
+        if (edge != EdgeList<Policy>::none) fetch_to_write(&numbered<Sink>(edge / edges_per_slot));
         if (consumer.awaited.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
         if (consumer.kind != SlotKind::join) {
           sink.ready(consumer);
