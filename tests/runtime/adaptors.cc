@@ -121,6 +121,72 @@ TEST_CASE("check lets go of a task whose poll throws", "[runtime][adaptors]") {
   CHECK(runtime.problems().empty());
 }
 
+TEST_CASE("check ignores a token whose task has ended", "[runtime][adaptors]") {
+  Check<Serial> runtime;
+  test::TokenKeeper keeper;
+  auto const a = cell(runtime, 1);
+  submit(runtime, test::keep_codelet, {{a, Access::update}}, &keeper);
+  keeper.at(0).complete();
+  Event const second = submit(runtime, test::keep_codelet, {{a, Access::update}}, &keeper);
+  keeper.at(0).complete({"again"});
+  keeper.at(0).poll([](void*, Completion) -> bool { throw ValueError("polled"); }, nullptr);
+  CHECK_FALSE(runtime.done(second));
+  keeper.at(1).complete();
+  runtime.wait_all();
+  CHECK(runtime.problems().empty());
+}
+
+TEST_CASE("check takes an entry at its word, whatever becomes of its token",
+          "[runtime][adaptors]") {
+  static test::TokenKeeper keeper;
+  static bool completes = false;
+  constexpr Codelet codelet{.name = "begin",
+                            .async = [](KernelCall const&, Completion token) noexcept -> Status {
+                              keeper.add(token);
+                              if (completes) token.complete();
+                              return {"could not start"};
+                            }};
+  Check<Serial> runtime;
+  auto const a = cell(runtime, 1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    completes = i == 1;
+    Event const failed = submit(runtime, codelet, {{a, Access::write}}, 0);
+    CHECK_THROWS_WITH(runtime.wait(failed), Catch::Contains("begin: could not start"));
+    Event const next = submit(runtime, test::keep_codelet, {{a, Access::write}}, &keeper);
+    keeper.at(2 * i).complete();
+    CHECK_FALSE(runtime.done(next));
+    keeper.at(2 * i + 1).complete();
+    runtime.wait(next);
+  }
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  CHECK(runtime.problems().empty());
+}
+
+TEST_CASE("check calls each poll of a task", "[runtime][adaptors]") {
+  static int calls[2] = {};
+  constexpr Codelet codelet{.name = "watch",
+                            .async = [](KernelCall const&, Completion token) noexcept -> Status {
+                              for (int& count : calls)
+                                token.poll(
+                                    [](void* state, Completion given) -> bool {
+                                      ++*static_cast<int*>(state);
+                                      if (calls[0] == 0 || calls[1] == 0) return false;
+                                      given.complete();
+                                      return true;
+                                    },
+                                    &count);
+                              return {};
+                            }};
+  Check<Serial> runtime;
+  Event const watched = submit(runtime, codelet, {}, 0);
+  for (int i = 0; i < 10 && !runtime.done(watched); ++i) {
+  }
+  CHECK(calls[0] != 0);
+  CHECK(calls[1] != 0);
+  calls[0] = calls[1] = 1;
+  runtime.wait_all();
+}
+
 TEST_CASE("record counts and logs what orders tasks", "[runtime][adaptors]") {
   Record<Serial> runtime;
   auto const a = cell(runtime, 1);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/runtime/adaptors/checked_body.hh"
+#include "nntile/runtime/adaptors/checked_flight.hh"
 #include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/archetype.hh"
 
@@ -202,7 +203,7 @@ template <Runtime R> class Check {
     std::size_t const use_bytes = uses.size() * sizeof(detail::VersionedUse);
     std::size_t const own_at = (sizeof(detail::CheckedHeader) + use_bytes + 15) / 16 * 16;
     std::vector<std::byte> bytes(own_at + task.arguments.size());
-    detail::CheckedHeader const header{&problems_, task.codelet,
+    detail::CheckedHeader const header{&problems_, &flights_, task.codelet,
                                        static_cast<std::uint32_t>(uses.size()),
                                        static_cast<std::uint32_t>(own_at)};
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -213,6 +214,7 @@ template <Runtime R> class Check {
   }
 
   detail::Problems problems_;
+  detail::CheckedFlights flights_;
   std::deque<detail::WatchedBuffer> buffers_;
   R runtime_;  // last: its destructor waits for tasks that use the rest
 };

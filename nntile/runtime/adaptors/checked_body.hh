@@ -1,15 +1,13 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // The bodies that Check submits in place of a task's own: they look at every operand before and
-// after.
+// after. Those of asynchronous tasks are in checked_flight.hh.
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
-#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -61,7 +59,7 @@ inline std::uint64_t checksum(void const* data, std::size_t bytes) {
   return sum;
 }
 
-/// Violations found, from any thread, and what is to live as long as the runtime.
+/// Violations found, from any thread.
 class Problems {
  public:
   void add(std::string const& text) {
@@ -72,17 +70,11 @@ class Problems {
     detail::Lock const hold(mutex_);
     return texts_;
   }
-  /// Throws std::bad_alloc.
-  void keep(std::shared_ptr<void> object) {
-    detail::Lock const hold(mutex_);
-    kept_.push_back(std::move(object));
-  }
 
  private:
   static constexpr std::size_t most_texts = 100;
   mutable detail::Mutex mutex_;
   std::vector<std::string> texts_;
-  std::vector<std::shared_ptr<void>> kept_;
 };
 
 /// An operand of a checked task. `access` is the union over the operands that are the same buffer,
@@ -96,32 +88,49 @@ inline char const* name_of_task(Codelet const* codelet) {
   return codelet != nullptr && codelet->name != nullptr ? codelet->name : "task";
 }
 
+class CheckedFlights;
+
 /// Header of a checked task's arguments; the uses follow, then the task's own arguments.
 struct CheckedHeader {
   Problems* problems;
+  CheckedFlights* flights;
   Codelet const* codelet;
   std::uint32_t use_count;
   std::uint32_t arguments_at;
 };
 
+inline CheckedHeader header_of(KernelCall const& call) {
+  CheckedHeader header;
+  std::memcpy(&header, call.arguments, sizeof header);
+  return header;
+}
+/// The call that the task's own body is to get.
+inline KernelCall own_call(KernelCall const& call) {
+  KernelCall own = call;
+  own.arguments = static_cast<std::byte const*>(call.arguments) + header_of(call).arguments_at;
+  return own;
+}
+
+/// A failure with the name of its task before its cause.
+inline Status named_failure(Codelet const& codelet, Status status, char* text) {
+  bool const cancelled = status.error[0] == cancelled_mark;  // the mark stays first
+  std::string const words = concat(std::string(cancelled, cancelled_mark), name_of_task(&codelet),
+                                   ": ", status.error + (cancelled ? 1 : 0));
+  std::size_t const length = std::min(words.size(), status_text_bytes - 1);
+  std::memcpy(text, words.data(), length);
+  text[length] = 0;
+  return {text};
+}
+
 /// One execution of a checked task.
 class CheckedRun {
  public:
-  explicit CheckedRun(KernelCall const& call) : call_(call) {
+  explicit CheckedRun(KernelCall const& call) : call_(call), header_(header_of(call)) {
     auto const* const bytes = static_cast<std::byte const*>(call.arguments);
-    std::memcpy(&header_, bytes, sizeof header_);
     uses_.resize(header_.use_count);
     if (!uses_.empty())
       std::memcpy(uses_.data(), bytes + sizeof header_, uses_.size() * sizeof(VersionedUse));
     buffers_.assign(call.buffers, call.buffers + uses_.size());
-  }
-
-  Codelet const& codelet() const { return *header_.codelet; }
-  Problems& problems() const { return *header_.problems; }
-  /// The call that the task's own body is to get.
-  KernelCall inner() const {
-    auto const* const bytes = static_cast<std::byte const*>(call_.arguments);
-    return {call_.buffers, bytes + header_.arguments_at, call_.text, call_.workspace, call_.marked};
   }
 
   void enter() {
@@ -168,15 +177,7 @@ class CheckedRun {
       }
     }
     if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
-    if (status.ok()) return status;
-    bool const cancelled = status.error[0] == cancelled_mark;  // the mark stays first
-    std::string const words =
-        concat(std::string(cancelled, cancelled_mark), name_of_task(header_.codelet), ": ",
-               status.error + (cancelled ? 1 : 0));
-    std::size_t const length = std::min(words.size(), status_text_bytes - 1);
-    std::memcpy(text, words.data(), length);
-    text[length] = 0;
-    return {text};
+    return status.ok() ? status : named_failure(*header_.codelet, status, text);
   }
 
  private:
@@ -209,53 +210,10 @@ class CheckedRun {
   }
 
   KernelCall call_;
-  CheckedHeader header_{};
+  CheckedHeader header_;
   std::vector<VersionedUse> uses_;
   std::vector<void*> buffers_;
   std::string problem_;
-};
-
-/// An asynchronous task in flight: what its own token stands for.
-struct CheckedFlight {
-  CheckedFlight(KernelCall const& call, Completion token) : run(call), outer(token) {}
-
-  CheckedRun run;
-  Completion outer;
-  // A poll of the task's own; one at most.
-  Completion::Poll poll = nullptr;
-  void* poll_state = nullptr;
-  std::atomic<bool> ended{false};  // a poll may complete its token, and throw
-
-  Completion token() { return {this, outer.id, &finish, &add_poll}; }
-
-  static void finish(void* owner, std::uint64_t, Status status) noexcept {
-    if (static_cast<CheckedFlight*>(owner)->ended.exchange(true)) return;
-    std::unique_ptr<CheckedFlight> flight(static_cast<CheckedFlight*>(owner));
-    char text[status_text_bytes];
-    Status const checked = flight->run.leave(status, text);
-    Completion const outer = flight->outer;
-    // Another thread may be about to call its poll.
-    if (flight->poll != nullptr) flight->run.problems().keep(std::move(flight));
-    outer.complete(checked);
-  }
-  static void add_poll(void* owner, std::uint64_t, Completion::Poll poll, void* state,
-                       bool driver_only) {
-    auto* const flight = static_cast<CheckedFlight*>(owner);
-    flight->poll = poll;
-    flight->poll_state = state;
-    flight->outer.poll(&call_poll, flight, driver_only);
-  }
-  static bool call_poll(void* state, Completion) {
-    auto* const flight = static_cast<CheckedFlight*>(state);
-    try {
-      return flight->poll(flight->poll_state, flight->token());
-    } catch (std::exception const& error) {
-      finish(flight, 0, {error.what()});
-    } catch (...) {
-      finish(flight, 0, {"its poll threw what is no std::exception"});
-    }
-    return true;
-  }
 };
 
 inline constexpr Status no_memory_to_check{"check: no memory to watch the task"};
@@ -263,37 +221,9 @@ inline constexpr Status no_memory_to_check{"check: no memory to watch the task"}
 inline Status run_checked(KernelCall const& call) noexcept try {
   CheckedRun run(call);
   run.enter();
-  return run.leave(run.codelet().cpu(run.inner()), call.text);
+  return run.leave(header_of(call).codelet->cpu(own_call(call)), call.text);
 } catch (std::bad_alloc const&) {
   return no_memory_to_check;
-}
-
-inline Status start_checked(KernelCall const& call, Completion token) noexcept try {
-  auto flight = std::make_unique<CheckedFlight>(call, token);
-  flight->run.enter();
-  CheckedFlight& started = *flight.release();  // `finish` may delete it before the entry returns
-  Codelet const& codelet = started.run.codelet();
-  KernelCall const inner = started.run.inner();
-  Status const status = codelet.async(inner, started.token());
-  if (status.ok()) return status;
-  flight.reset(&started);
-  return flight->run.leave(status, call.text);
-} catch (std::bad_alloc const&) {
-  return no_memory_to_check;
-}
-
-inline constexpr Codelet checked_codelet{"checked", &run_checked, nullptr, nullptr};
-inline constexpr Codelet checked_large_codelet{"checked", &run_checked, nullptr, nullptr,
-                                               max_workspace_bytes};
-inline constexpr Codelet checked_late_codelet{"checked", nullptr, nullptr, &start_checked};
-inline constexpr Codelet checked_marked_codelet{
-    .name = "checked", .async = &start_checked, .runs_on_marks = true};
-
-/// The substitute of a codelet: the same kind of entry and, where it has one, a workspace.
-inline Codelet const& checked_codelet_for(Codelet const& codelet) {
-  if (codelet.cpu == nullptr)
-    return codelet.runs_on_marks ? checked_marked_codelet : checked_late_codelet;
-  return codelet.workspace != 0 ? checked_large_codelet : checked_codelet;
 }
 
 }  // namespace nntile::detail
