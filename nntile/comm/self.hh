@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/comm/concept.hh"
@@ -34,18 +34,22 @@ class SelfComm {
 
   Request send(std::span<std::byte const> bytes, Message message) {
     Posted<std::byte const> const send{requests_.open(true, message, bytes.size()), bytes.data()};
-    if (auto const receive = take(receives_, message.number))
-      deliver(send, *receive);
-    else
-      sends_.emplace(message.number, send);
+    requests_.keep(send.open, [&] {
+      auto const receive = receives_.find(message.number);
+      if (receive == receives_.end()) return (void)sends_.emplace(message.number, send);
+      deliver(send, receive->second);
+      receives_.erase(receive);
+    });
     return send.open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
     Posted<std::byte> const receive{requests_.open(false, message, bytes.size()), bytes.data()};
-    if (auto const send = take(sends_, message.number))
-      deliver(*send, receive);
-    else
-      receives_.emplace(message.number, receive);
+    requests_.keep(receive.open, [&] {
+      auto const send = sends_.find(message.number);
+      if (send == sends_.end()) return (void)receives_.emplace(message.number, receive);
+      deliver(send->second, receive);
+      sends_.erase(send);
+    });
     return receive.open.request;
   }
   void test(std::vector<EndedRequest>& ended) {
@@ -67,24 +71,18 @@ class SelfComm {
 
   template <class Byte> using ByNumber = std::map<std::int64_t, Posted<Byte>>;
 
-  /// Takes the request of that number out of a list; none if it is not there.
-  template <class Byte>
-  static std::optional<Posted<Byte>> take(ByNumber<Byte>& list, std::int64_t number) {
-    auto const at = list.find(number);
-    if (at == list.end()) return {};
-    Posted<Byte> const found = at->second;
-    list.erase(at);
-    return found;
-  }
+  /// Throws std::bad_alloc, having changed nothing.
   void deliver(Posted<std::byte const> const& send, Posted<std::byte> const& receive) {
     bool const fits = send.open.bytes == receive.open.bytes;
+    EndedRequest received{receive.open.request,
+                          fits ? std::string{} : wrong_size(receive.open, send.open.bytes),
+                          !fits && send.open.bytes == 0};
+    if (ended_.capacity() < ended_.size() + 2) ended_.reserve(2 * ended_.size() + 2);
+    ended_.push_back({send.open.request});
+    ended_.push_back(std::move(received));
     if (fits && send.open.bytes != 0) std::memcpy(receive.bytes, send.bytes, send.open.bytes);
     requests_.close(send.open, true);
     requests_.close(receive.open, fits);
-    ended_.push_back({send.open.request});
-    ended_.push_back({receive.open.request,
-                      fits ? std::string{} : wrong_size(receive.open, send.open.bytes),
-                      !fits && send.open.bytes == 0});
   }
 
   OpenRequests requests_{1, INT64_MAX};
