@@ -22,6 +22,7 @@
 #include "nntile/runtime/engine/dependency_map.hh"
 #include "nntile/runtime/engine/executor.hh"
 #include "nntile/runtime/engine/progress.hh"
+#include "nntile/runtime/engine/unspawned.hh"
 #include "nntile/runtime/engine/waiters.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/support/buffer_table.hh"
@@ -317,7 +318,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     try {
       executor_->spawn({&run_job, &node});
     } catch (...) {  // no memory for the executor's queue
-      run_job(&node);
+      unspawned_.run(node, &run_job);
     }
   }
 
@@ -482,6 +483,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   support::Submitted submitted_;
   bool polls_when_idle_ = false;
   detail::engine::Progress progress_{most_in_flight};
+  detail::engine::Unspawned unspawned_;
   /// Of tasks that submit, once there was one (nest.hh): programs without pay for none of it.
   using Nests = detail::engine::Nests<Engine>;
   std::unique_ptr<Nests, void (*)(Nests*)> nests_{nullptr, nullptr};

@@ -17,6 +17,7 @@
 #include "nntile/core/stack.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/engine/engine.hh"
+#include "nntile/runtime/engine/unspawned.hh"
 #include "nntile/runtime/nested.hh"
 #include "nntile/runtime/support/event_name.hh"
 #include "nntile/runtime/support/nested_buffers.hh"
@@ -77,7 +78,7 @@ template <class E> class Nests {
     try {
       engine_.executor_->spawn({&run_newest, this});
     } catch (...) {  // no memory for the executor's queue
-      run_newest(this);
+      unspawned_.run([this] { run_newest(this); });
     }
     if (engine_.driver_helps_) engine_.progress_.notify();
   }
@@ -128,6 +129,7 @@ template <class E> class Nests {
   E& engine_;
   Mutex mutex_;
   Condition changed_;
+  Unspawned unspawned_;
   std::vector<Node*> ready_;
   std::size_t submitted_ = 0;  // that were not taken yet
   std::vector<std::unique_ptr<Nest<E>>> nests_;
