@@ -436,3 +436,27 @@ TEST_CASE("check fails a task for which it has no memory", "[runtime][adaptors]"
     CHECK(failed != 0);
   }
 }
+
+TEST_CASE("check needs no memory where a task ends", "[runtime][adaptors]") {
+  static test::TokenKeeper keeper;
+  static bool scribbles = false;
+  constexpr Codelet late{"late", nullptr, nullptr,
+                         +[](KernelCall const& call, Completion token) noexcept -> Status {
+                           if (scribbles) test::cell_of(call, 0) = 99;
+                           keeper.add(token);
+                           return {};
+                         }};
+  for (bool const reads_only : {false, true})
+    for (long count = 0; count < 4; ++count) {
+      scribbles = reads_only;
+      Check<Serial> runtime;
+      auto const a = cell(runtime, 1);
+      Event const event = submit(runtime, late, {{a, reads_only ? Access::read : Access::update}});
+      Completion const token = keeper.at(keeper.count() - 1);
+      (void)test::fail_allocation_after(count);
+      token.complete(reads_only ? Status{} : Status{"the link to the other side is down"});
+      (void)test::fail_allocation_after(-1);
+      CHECK(runtime.done(event));
+      CHECK_THROWS_AS(runtime.wait(event), TaskError);
+    }
+}

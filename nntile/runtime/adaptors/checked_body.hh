@@ -3,14 +3,15 @@
 // The bodies that Check submits in place of a task's own: they look at every operand before and
 // after. Those of asynchronous tasks are in checked_flight.hh.
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/access.hh"
@@ -111,16 +112,18 @@ inline KernelCall own_call(KernelCall const& call) {
   return own;
 }
 
-/// A failure with the name of its task before its cause.
-inline Status named_failure(Codelet const& codelet, Status status, char* text) {
-  bool const cancelled = status.error[0] == cancelled_mark;  // the mark stays first
-  std::string const words = concat(std::string(cancelled, cancelled_mark), name_of_task(&codelet),
-                                   ": ", status.error + (cancelled ? 1 : 0));
-  std::size_t const length = std::min(words.size(), status_text_bytes - 1);
-  std::memcpy(text, words.data(), length);
-  text[length] = 0;
+/// A failure with the name of its task before its cause, which may be in `text` itself.
+inline Status named_failure(Codelet const& codelet, Status status, char* text) noexcept {
+  char const mark[] = {status.error[0] == cancelled_mark ? cancelled_mark : '\0',
+                       0};  // stays first
+  char words[status_text_bytes];
+  (void)std::snprintf(words, sizeof words, "%s%s: %s", mark, name_of_task(&codelet),
+                      status.error + (mark[0] != 0 ? 1 : 0));
+  std::memcpy(text, words, std::strlen(words) + 1);
   return {text};
 }
+
+inline constexpr Status no_memory_to_check{"check: no memory to watch the task"};
 
 /// One execution of a checked task.
 class CheckedRun {
@@ -133,7 +136,7 @@ class CheckedRun {
     buffers_.assign(call.buffers, call.buffers + uses_.size());
   }
 
-  void enter() {
+  void enter() noexcept {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       if (uses_[i].handle == nullptr) continue;
       WatchedBuffer& buffer = *uses_[i].handle;
@@ -145,9 +148,9 @@ class CheckedRun {
       int const disjoint = access == Access::write_disjoint ? 0 : buffer.disjoint.load();
       int const readers = access == Access::read ? 0 : buffer.readers.load();
       if (writers + disjoint + readers != 0)
-        complain(concat("entered to ", name_of(access), " operand ", i, ", buffer ", buffer.number,
-                        ", while ", writers, " writers, ", disjoint,
-                        " writers of disjoint bytes and ", readers, " readers were using it"));
+        complain("entered to ", name_of(access), " operand ", i, ", buffer ", buffer.number,
+                 ", while ", writers, " writers, ", disjoint, " writers of disjoint bytes and ",
+                 readers, " readers were using it");
       if (!call_.marked) compare_version(i);  // writers before it may have been cancelled
       if (access == Access::write_disjoint) buffer.summed.store(false, std::memory_order_relaxed);
       compare(i, "before the task, though no task or lock that names it wrote");
@@ -155,7 +158,7 @@ class CheckedRun {
   }
 
   /// The task's status, or what was found.
-  Status leave(Status status, char* text) {
+  Status leave(Status status, char* text) noexcept {
     for (std::size_t i = 0; i < uses_.size(); ++i) {
       if (uses_[i].handle == nullptr) continue;
       WatchedBuffer& buffer = *uses_[i].handle;
@@ -176,6 +179,7 @@ class CheckedRun {
         buffer.readers.fetch_sub(1);
       }
     }
+    if (status.ok() && no_words_) status = no_memory_to_check;
     if (status.ok() && !problem_.empty()) status = {problem_.c_str()};
     return status.ok() ? status : named_failure(*header_.codelet, status, text);
   }
@@ -191,7 +195,7 @@ class CheckedRun {
     WatchedBuffer const& buffer = *uses_[i].handle;
     bool const looks = reads(uses_[i].access) && buffer.is_summed();
     if (looks && checksum(buffers_[i], buffer.bytes) != buffer.sum.load(std::memory_order_relaxed))
-      complain(concat("operand ", i, ", buffer ", buffer.number, ", changed ", when));
+      complain("operand ", i, ", buffer ", buffer.number, ", changed ", when);
   }
   /// A task that reads or updates has successful writers before it; before others some may have
   /// been cancelled. Never may a later one have come first, of those that are not in one group.
@@ -201,12 +205,17 @@ class CheckedRun {
     bool const exact = uses_[i].access == Access::read || uses_[i].access == Access::update;
     bool const late = seen > expected && (exact || uses_[i].access == Access::write);
     if (late || (exact && seen < expected))
-      complain(concat("operand ", i, ", buffer ", uses_[i].handle->number, ", to ",
-                      name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen));
+      complain("operand ", i, ", buffer ", uses_[i].handle->number, ", to ",
+               name_of(uses_[i].access), " after ", expected, " writes, had seen ", seen);
   }
-  void complain(std::string const& text) {
-    header_.problems->add(concat(name_of_task(header_.codelet), ": ", text));
-    if (problem_.empty()) problem_ = text;
+  template <class... Words> void complain(Words const&... words) noexcept {
+    try {
+      std::string text = concat(words...);
+      header_.problems->add(concat(name_of_task(header_.codelet), ": ", text));
+      if (problem_.empty()) problem_ = std::move(text);
+    } catch (std::bad_alloc const&) {
+      no_words_ = true;
+    }
   }
 
   KernelCall call_;
@@ -214,9 +223,8 @@ class CheckedRun {
   std::vector<VersionedUse> uses_;
   std::vector<void*> buffers_;
   std::string problem_;
+  bool no_words_ = false;  // no memory for those of a problem
 };
-
-inline constexpr Status no_memory_to_check{"check: no memory to watch the task"};
 
 inline Status run_checked(KernelCall const& call) noexcept try {
   CheckedRun run(call);
