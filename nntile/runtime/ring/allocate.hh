@@ -13,6 +13,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/runtime/ring/driver.hh"
 #include "nntile/runtime/ring/heap.hh"
+#include "nntile/runtime/support/aligned.hh"
 
 namespace nntile::detail::ring {
 
@@ -114,13 +115,15 @@ template <class Policy, class Self> class HeapCalls {
   }
 
   [[noreturn]] void fail_too_large(Heap const& heap, std::size_t bytes) const {
-    if (heap.newest().capacity() == 0 || heap.on_full() == OnFull::grow)
+    std::size_t const room = Heap::room_for(bytes), all = support::physical_memory();
+    bool const more_than_any = room == 0 || (all != 0 && room > all);
+    if (more_than_any || heap.newest().capacity() == 0 || heap.on_full() == OnFull::grow)
       throw OutOfMemory(concat("allocate: cannot allocate ", bytes, " bytes (",
                                name_of(heap.lifetime()), "): use smaller tensors"));
     throw OutOfMemory(concat("allocate: ", bytes, " bytes (", name_of(heap.lifetime()),
                              ") are more than the capacity of their heap", self().place(), ", ",
-                             heap.newest().capacity(), " bytes: make it ", Heap::room_for(bytes),
-                             " at least", Self::option, ", or let it grow"));
+                             heap.newest().capacity(), " bytes: make it ", room, " at least",
+                             Self::option, ", or let it grow"));
   }
 
   /// With the dead bytes behind the oldest buffer there would be room, or not even with them.
