@@ -160,26 +160,19 @@ void destroy_unsubmitted(starpu_task* task) {
   starpu_task_destroy(task);
 }
 
-struct Retirement {
-  starpu_data_handle_t handle;
-  int node;
-  Release after;
-};
-
 void finish_retirement(void* argument) {
   Retirement const retirement = *static_cast<Retirement*>(argument);
-  delete static_cast<Retirement*>(argument);
+  starpu_data_handle_t const handle = handle_of(retirement.data);
   // A home holds the only copy now, and unregistering looks at no contents: the owner may have
   // them.
-  starpu_data_release_on_node(retirement.handle, retirement.node);
-  starpu_data_unregister_submit(retirement.handle);
+  starpu_data_release_on_node(handle, retirement.node);
+  starpu_data_unregister_submit(handle);
   retirement.after();
   leave_flight();
 }
 
 void grant(void* argument) {
-  Release const granted = *static_cast<Release*>(argument);
-  delete static_cast<Release*>(argument);
+  Release const granted = *static_cast<Release const*>(argument);
   leave_flight();
   granted();
 }
@@ -213,22 +206,22 @@ Data* register_transient(std::size_t bytes) {
   return reinterpret_cast<Data*>(handle);
 }
 
-void retire(Data* data, Release after) {
+void retire(Data* data, Retirement& retirement) noexcept {
   starpu_data_handle_t const handle = handle_of(data);
   bool const has_home = starpu_data_get_home_node(handle) >= 0;
   // Writing is what a transient buffer that nothing has written allows, and it fetches nothing.
   int const node = has_home ? STARPU_MAIN_RAM : STARPU_ACQUIRE_NO_NODE_LOCK_ALL;
-  auto* const retirement = new Retirement{handle, node, after};
+  retirement.data = data;
+  retirement.node = node;
   enter_flight();
   starpu_data_acquire_on_node_cb(handle, node, has_home ? STARPU_RW : STARPU_W, finish_retirement,
-                                 retirement);
+                                 &retirement);
 }
 
-void acquire(Data* data, Access access, Release granted) {
-  auto* const argument = new Release(granted);
+void acquire(Data* data, Access access, Release const& granted) noexcept {
   enter_flight();
   starpu_data_acquire_on_node_cb(handle_of(data), STARPU_MAIN_RAM, mode_of(access), grant,
-                                 argument);
+                                 const_cast<Release*>(&granted));
 }
 
 void* host_pointer(Data* data) {

@@ -26,6 +26,7 @@
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/forked.hh"
 #include "tests/runtime/starpu_tasks.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -379,6 +380,32 @@ TEST_CASE("StarPU expects of a task without a cost what its operands take", "[ru
       seen(runtime, codelet, {{x, Access::write}, {y, Access::update}}).microseconds;
   double const wanted = 1e6 * task_seconds({0, (1 << 20) + 2 * (1 << 16)}, MachineModel{});
   CHECK(std::abs(expected - wanted) < 1e-6 * wanted);
+}
+
+TEST_CASE("buffers are locked and retired where memory runs short", "[runtime][starpu]") {
+  for (Lifetime const lifetime : {Lifetime::persistent, Lifetime::scratch})
+    for (long count = 0; count < 4; ++count) {
+      INFO("call " << count << " of operator new fails");
+      StarPU runtime({.workers = 1});
+      runtime.open_scope(Lifetime::scratch);
+      DataHandle const handle = runtime.allocate(8, host, lifetime);
+      (void)test::fail_new_after(count);
+      (void)runtime.lock(handle, Access::write);
+      runtime.unlock(handle);
+      runtime.retire(handle);
+      (void)test::fail_new_after(-1);
+      CHECK_THROWS_AS(runtime.retire(handle), LifetimeError);
+    }
+}
+
+TEST_CASE("StarPU ends where memory runs short in its destructor", "[runtime][starpu]") {
+  auto runtime = std::make_unique<StarPU>(RuntimeOptions{.workers = 1});
+  DataHandle const handle = runtime->allocate(8);
+  submit(*runtime, clear_codelet, {{handle, Access::write}});
+  runtime->wait_all();
+  (void)test::fail_new_after(0);
+  runtime.reset();
+  CHECK(test::fail_new_after(-1) == 0);
 }
 #else
 #include "tests/support/catch.hh"

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #if defined(__has_feature)  // clang 14 does not define g++'s names
@@ -31,11 +32,13 @@ constinit std::atomic<std::size_t> large_calls{0};
 constinit std::atomic<std::size_t> all_bytes{0};
 constinit thread_local std::size_t own_aligned_bytes = 0;
 
-constinit thread_local long passes = -1;  // calls that pass before one fails; negative: all
+// Calls that pass before one fails; negative: all.
+constinit thread_local long passes = -1;
+constinit thread_local long new_passes = -1;  // of operator new
 
 constinit LargeAllocation large_ones[64];
 
-[[maybe_unused]] bool is_to_fail() { return passes >= 0 && passes-- == 0; }
+[[maybe_unused]] bool is_to_fail(long& left) { return left >= 0 && left-- == 0; }
 
 [[maybe_unused]] void note(std::size_t bytes, void const* caller) {
   all_calls.fetch_add(1, std::memory_order_relaxed);
@@ -130,6 +133,7 @@ AllocationTotals allocation_totals() {
   return {aligned_bytes.load(), all_calls.load(), large_calls.load(), all_bytes.load()};
 }
 long fail_allocation_after(long count) { return std::exchange(passes, count); }
+long fail_new_after(long count) { return std::exchange(new_passes, count); }
 std::size_t thread_aligned_bytes() { return own_aligned_bytes; }
 LargeAllocation large_allocation(std::size_t number) {
   return large_ones[number % std::size(large_ones)];
@@ -157,7 +161,7 @@ void __libc_free(void*);
 
 void* malloc(std::size_t bytes) {
   nntile::test::note(bytes, __builtin_return_address(0));
-  if (nntile::test::is_to_fail()) return nullptr;
+  if (nntile::test::is_to_fail(nntile::test::passes)) return nullptr;
   void* const pointer = __libc_malloc(bytes);
   nntile::test::note_life(pointer, true);
   return pointer;
@@ -194,5 +198,11 @@ void free(void* pointer) {
   if (!nntile::test::note_end_of_buffer(pointer)) nntile::test::note_life(pointer, false);
   __libc_free(pointer);
 }
+}
+
+void* operator new(std::size_t bytes) {
+  if (!nntile::test::is_to_fail(nntile::test::new_passes))
+    if (void* const pointer = malloc(bytes == 0 ? 1 : bytes)) return pointer;
+  throw std::bad_alloc();
 }
 #endif

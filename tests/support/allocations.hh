@@ -25,6 +25,8 @@ std::size_t thread_aligned_bytes();
 /// Returns the count that was left, negative also where the call that was to fail has come. Without
 /// effect where allocations are not counted.
 long fail_allocation_after(long count);
+/// The same of calls of operator new alone: some C libraries end the process without memory.
+long fail_new_after(long count);
 
 /// One call for 4 KiB or more, and where in the process it came from: of operator new its library.
 struct LargeAllocation {

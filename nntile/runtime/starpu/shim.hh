@@ -61,13 +61,19 @@ bool on_worker() noexcept;
 Data* register_memory(void* pointer, std::size_t bytes);
 /// Registers a buffer that StarPU allocates at its first writer.
 Data* register_transient(std::size_t bytes);
+/// A retirement under way; stays where it is until `after` is called.
+struct Retirement {
+  Release after;
+  Data* data = nullptr;  // filled by `retire`, as is the next
+  int node = 0;
+};
 /// Unregisters after the last task; then calls `after` once, on any thread. Memory that was
 /// registered holds the contents by then; those of a transient buffer are dropped.
-void retire(Data* data, Release after);
+void retire(Data* data, Retirement& retirement) noexcept;
 
 /// Asks for the contents in host memory, after all tasks so far, and calls `granted` once, on any
-/// thread.
-void acquire(Data* data, Access access, Release granted);
+/// thread; it stays where it is until then.
+void acquire(Data* data, Access access, Release const& granted) noexcept;
 /// Address in host memory, between `granted` and `release`.
 void* host_pointer(Data* data);
 void release(Data* data);

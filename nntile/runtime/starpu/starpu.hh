@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,6 +102,7 @@ class StarPU : public support::StorageCalls<StarPU> {
     if (place != host) throw ValueError("allocate: this runtime has memory on the host only");
     // StarPU allocates in a worker, which cannot report a refusal: ask now.
     if (bytes >= probed_bytes) support::free_aligned(support::allocate_aligned(bytes));
+    prepare_retirement();
     DataHandle const handle = buffers_.add_without_storage(bytes, place, lifetime);
     buffers_.find(handle, "allocate").native =
         starpu_shim::register_transient(bytes == 0 ? 1 : bytes);
@@ -198,10 +200,18 @@ class StarPU : public support::StorageCalls<StarPU> {
   struct HostCopy {
     StarPU* runtime;
     std::atomic<bool> granted{false};
+    Release grant{&host_copy_granted, this};
+  };
+  /// The retirement of a buffer, from `retire` until its last task has ended.
+  struct Retired {
+    StarPU* runtime = nullptr;
+    support::Buffer* buffer = nullptr;
+    starpu_shim::Retirement under_way{{&retired_buffer_ended, this}};
   };
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }
   template <class Take> DataHandle make(Take take) {
+    prepare_retirement();
     DataHandle const handle = take();
     support::Buffer& buffer = buffers_[handle.index];
     buffer.native = starpu_shim::register_memory(buffer.pointer, buffer.bytes);
@@ -298,7 +308,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   void wait_for_host_copy(support::Buffer& buffer, Access access) {
     HostCopy wanted{this};
     callbacks_.fetch_add(1, std::memory_order_relaxed);
-    starpu_shim::acquire(data_of(buffer), access, {&host_copy_granted, &wanted});
+    starpu_shim::acquire(data_of(buffer), access, wanted.grant);
     block([&] { return wanted.granted.load(); });
   }
   static void host_copy_granted(void* state) noexcept {
@@ -315,23 +325,24 @@ class StarPU : public support::StorageCalls<StarPU> {
     if (buffer.is(support::Buffer::dropped)) retire_one(handle);
   }
 
-  struct Retired {
-    StarPU* runtime;
-    support::Buffer* buffer;
-  };
+  /// Room for the retirement of one buffer more: destructors retire, too, and take no memory.
+  void prepare_retirement() {
+    while (retired_.size() <= buffers_.count()) retired_.emplace_back();
+  }
   void retire_one(DataHandle handle) {
-    auto retired = std::make_unique<Retired>();
     support::Buffer& buffer = buffers_.begin_retire(handle);
     starpu_shim::Data* const data = data_of(buffer);
     buffer.native = nullptr;
-    *retired = {this, &buffer};
+    Retired& retired = retired_[buffer.index];
+    retired.runtime = this;
+    retired.buffer = &buffer;
     callbacks_.fetch_add(1, std::memory_order_relaxed);
-    starpu_shim::retire(data, {&retired_buffer_ended, retired.release()});
+    starpu_shim::retire(data, retired.under_way);
   }
   static void retired_buffer_ended(void* state) noexcept {
-    std::unique_ptr<Retired> const retired(static_cast<Retired*>(state));
-    StarPU& self = *retired->runtime;
-    self.buffers_.reclaim(*retired->buffer);
+    auto const& retired = *static_cast<Retired const*>(state);
+    StarPU& self = *retired.runtime;
+    self.buffers_.reclaim(*retired.buffer);  // then the record may be another's
     self.callbacks_.fetch_sub(1, std::memory_order_release);
   }
   void end_buffer(support::Buffer& buffer) {
@@ -403,6 +414,7 @@ class StarPU : public support::StorageCalls<StarPU> {
   std::vector<Use<support::Buffer*>> uses_;  // of the submission at hand, as are the next three
   std::vector<void*> pointers_;
   std::vector<Use<starpu_shim::Data*>> operands_;
+  std::deque<Retired> retired_;          // by buffer
   std::vector<unsigned> positions_;      // by buffer: where it may stand in operands_
   std::atomic<std::uint64_t> ended_{0};  // counts tasks
   std::atomic<std::uint64_t> awaited_sequence_{0};
