@@ -86,6 +86,7 @@ class Broken {
   }
 
   void open_scope(Lifetime lifetime) {
+    check_outside();
     if (lifetime == Lifetime::persistent) throw LifetimeError("broken: persistent is no scope");
     scopes_.push_back({lifetime, {}});
   }
@@ -109,7 +110,7 @@ class Broken {
 
   Event submit(Task<Handle> const& task) {
     if ((executing_ && is(Defect::drops_nested_tasks)) || is(Defect::drops_tasks)) return {};
-    if (executing_) throw LifetimeError("broken: a task may not submit");
+    check_outside();
     bool const empty =
         task.codelet == nullptr || (task.codelet->cpu == nullptr && task.codelet->async == nullptr);
     if (empty && is(Defect::takes_empty_codelets)) return {};
@@ -141,6 +142,7 @@ class Broken {
   }
 
   void wait(Event event) {
+    check_outside();
     check_event(event, Defect::takes_foreign_events, Defect::waits_for_invented_events);
     if (event.sequence == 0 || event.runtime != this || event.sequence > given_) return;
     if (is(Defect::wait_returns_early)) return;
@@ -158,6 +160,7 @@ class Broken {
     return event.sequence <= given_ && tasks_[event.sequence - 1].finished();
   }
   void wait_all() {
+    check_outside();
     for (auto const& buffer : buffers_)
       if (buffer.locked && !is(Defect::ignores_locks))
         throw LifetimeError("broken: wait_all while a handle is locked");
@@ -223,6 +226,7 @@ class Broken {
 
   /// With the defect, a retired handle is taken, too.
   Buffer& find(Handle handle, Defect lenient) {
+    check_outside();
     bool const foreign = handle.owner != this && !is(Defect::takes_foreign_handles);
     if (foreign || handle.number >= buffers_.size())
       throw LifetimeError("broken: the handle of another runtime");
@@ -236,7 +240,11 @@ class Broken {
     if (!foreign && event.sequence > given_ && !is(takes_invented))
       throw LifetimeError("broken: an event that was never given");
   }
+  void check_outside() const {
+    if (executing_) throw LifetimeError("broken: a task, poll or release may not drive");
+  }
   void check_place(Place place, Defect lenient) const {
+    check_outside();
     if (place != host && !is(lenient)) throw ValueError("broken: no such place");
   }
 
@@ -319,6 +327,7 @@ class Broken {
     for (Poll const& poll : polls) {
       bool ended = true;
       try {
+        broken::Executing const executing(executing_, !is(Defect::drives_in_polls));
         ended = poll.function(poll.state, poll.token);
       } catch (std::exception const& error) {
         ended = !is(Defect::polls_past_exceptions);
@@ -369,11 +378,10 @@ class Broken {
     std::fenv_t environment;
     std::fegetenv(&environment);
     if (!is(Defect::leaks_rounding_mode)) std::fesetenv(FE_DFL_ENV);
-    executing_ = true;
+    broken::Executing const executing(executing_);
     if (codelet.cpu == nullptr) ++tokens_;
     Status const status =
         codelet.cpu != nullptr ? codelet.cpu(call) : codelet.async(call, token(id));
-    executing_ = false;
     std::fesetenv(&environment);
     return status;
   }
@@ -428,6 +436,7 @@ class Broken {
       if (is(Defect::frees_nothing)) blocks_.leak();
     }
     if (is(Defect::never_releases)) return;
+    broken::Executing const executing(executing_, !is(Defect::drives_in_releases));
     buffer.release();
     if (is(Defect::releases_twice)) buffer.release();
   }

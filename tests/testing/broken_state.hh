@@ -104,6 +104,19 @@ struct Record {
   bool finished() const { return state > State::pending; }
 };
 
+/// Marks what runs inside the runtime, while it lives.
+struct Executing {
+  explicit Executing(bool& mark, bool marks = true) : mark_(mark), before_(mark) {
+    mark = marks || before_;
+  }
+  Executing(Executing const&) = delete;
+  ~Executing() { mark_ = before_; }
+
+ private:
+  bool& mark_;
+  bool const before_;
+};
+
 struct Poll {
   Completion::Poll function;
   void* state;

@@ -152,6 +152,8 @@ constexpr Expectation expectations[] = {
     {Defect::ends_at_return, "an asynchronous task keeps its place in the order"},
     {Defect::polls_after_the_end, "wait, wait_all and lock poll", "an asynchronous task keeps"},
     {Defect::abandons_tasks, "destruction waits for tasks and tokens"},
+    {Defect::drives_in_polls, "a poll may ask done alone"},
+    {Defect::drives_in_releases, "the release of adopted memory may ask done alone"},
     {Defect::replays_at_once, "a replay waits for the tasks before it"},
     {Defect::replays_at_once, "a replay and the tasks around it keep their order",
      "a replay waits"},

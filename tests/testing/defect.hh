@@ -85,6 +85,8 @@ enum class Defect {
   ends_at_return,
   polls_after_the_end,
   abandons_tasks,
+  drives_in_polls,
+  drives_in_releases,
   // replay
   replays_at_once,
   replay_leaves_no_readers,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/testing/conformance/check_basics.hh"
+#include "nntile/testing/conformance/check_callbacks.hh"
 #include "nntile/testing/conformance/check_capacity.hh"
 #include "nntile/testing/conformance/check_completion.hh"
 #include "nntile/testing/conformance/check_failure.hh"
@@ -62,8 +63,8 @@ inline std::vector<NamedCheck> all_checks() {
   for (auto const& topic :
        {checks::basics(), checks::order(), checks::storage(), checks::read_only(),
         checks::lifetimes(), checks::completion(), checks::wakeups(), checks::failure(),
-        checks::capacity(), checks::workers(), checks::pause(), checks::replay(), checks::nesting(),
-        checks::regions(), checks::random()})
+        checks::capacity(), checks::workers(), checks::callbacks(), checks::pause(),
+        checks::replay(), checks::nesting(), checks::regions(), checks::random()})
     all.insert(all.end(), topic.begin(), topic.end());
   return all;
 }
