@@ -14,9 +14,9 @@
 #include "nntile/core/name_table.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
-#include "nntile/graph/adopted.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/graph/stored_ranks.hh"
+#include "nntile/graph/stored_tensor.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/tile/tile.hh"
 
@@ -31,22 +31,7 @@ namespace nntile {
 template <Runtime R> class TensorStore {
  public:
   using Handle = typename R::Handle;
-  struct Stored {
-    StoredSpec spec;
-    DynamicArray<Handle> tiles;    // of the next run
-    DynamicArray<bool> elsewhere;  // on another rank: there is no handle
-    std::optional<TileBox> held;   // the others, where they fill a box
-    DynamicArray<bool> written;  // by the store or a run; what others wrote is found out when asked
-    Storage storage = Storage::stored;
-    std::uint64_t bindings = 0;  // counts replacements of `tiles` by others
-    /// The buffer of a double-buffered input that the next binding fills; of an adopted one the
-    /// memory that was bound before, so that two can be bound in turn.
-    DynamicArray<Handle> spare = {};
-    detail::CallerMemory memory = {}, spare_memory = {};  // of an adopted one
-    bool has_release = false;                             // the caller waits for the end of `tiles`
-    std::uint64_t bytes_bound = 0;                        // by `bind`, so far
-    Stored* same_name = nullptr;                          // with another shape, before it
-  };
+  using Stored = StoredTensor<Handle>;
 
   explicit TensorStore(R& runtime, RankLink const& link = {}) : runtime_(runtime), link_(link) {}
   TensorStore(TensorStore const&) = delete;
