@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/core/dims.hh"
@@ -31,6 +32,11 @@ struct KeptTiling {
   Index column_unit = 1;
   std::vector<TileHome> homes = {};  // of its tiles, on a mesh
   Place place = {};
+
+  /// Of one name there may be several, each of another shape.
+  bool is_of(std::string_view name, Tiling const& other) const {
+    return tensor == name && tiling.shape() == other.shape();
+  }
 };
 
 /// Padding of a tensor's tiles: dimension 0 is followed by what brings the next column to a

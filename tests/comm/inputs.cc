@@ -248,3 +248,26 @@ TEST_CASE("values of another size than the whole or the part are refused", "[com
     require(store.gather<float>("z") == doubled(whole), "z is wrong");
   });
 }
+
+TEST_CASE("parts of one graph at several sizes share a store", "[comm][inputs]") {
+  LogicalGraph graph("open");
+  TensorSpec const spec{.shape = {rows, "batch"}, .axes = "in batch"};
+  Node const x = graph.input(spec, "x");
+  Node const z = graph.tensor(spec, "z").mark_output();
+  add(x, x, z);
+  on_stores<Serial>(2, {}, [&](LocalComm&, TensorStore<Serial>& store) {
+    for (Index const size : {4, 64, 6}) {
+      PlanOptions options = over(2, Storage::stored);
+      options.dims = {{"batch", size}};
+      Graph<Serial> run(graph, compile_part(graph, store, options));
+      run[x] = columns(1, 0, size);
+      run();
+      auto const& stored = run.compiled().kept("test", "z");
+      std::vector<float> held(static_cast<std::size_t>(element_count(stored.held->extent)));
+      run[z].read(std::span(held));
+      Index const begin = stored.held->begin[1];
+      require(held == doubled(columns(1, begin, begin + stored.held->extent[1])), "other values");
+      require(stored.held->extent[1] == size / 2, "another part");
+    }
+  });
+}

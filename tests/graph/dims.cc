@@ -11,6 +11,7 @@
 #include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/attention.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/ops/scale.hh"
 #include "nntile/ops/sum_slice.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -317,4 +318,21 @@ TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
     CHECK((*run)[layer.y].read<float>().size() == 3 * tokens);
     CHECK((*run)[layer.dbias].read<float>() == std::vector<float>(3, static_cast<float>(tokens)));
   }
+}
+
+TEST_CASE("an input of another shape is stored as its own plan asks", "[graph][dims]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, "batch"}}, "x");
+  scale({.alpha = 2}, x).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto const storage_of = [&](Index batch, std::vector<std::string> const& adopted) {
+    PlanOptions const options{.tile = 2, .dims = {{"batch", batch}}, .adopted = adopted};
+    return compile(graph, store, options).plan().tensors()[x.id()].storage;
+  };
+  CHECK(storage_of(8, {}) == Storage::stored);
+  CHECK(storage_of(4, {"x"}) == Storage::adopted);
+  CHECK(storage_of(8, {}) == Storage::stored);
+  CHECK(storage_of(4, {}) == Storage::adopted);
+  CHECK(storage_of(2, {}) == Storage::stored);
 }

@@ -158,3 +158,19 @@ TEST_CASE("a plan around a store leaves tensors where they are", "[graph][places
         "store: 'x' lives at device 0 here but at device 1 in the new graph; plan both with the "
         "same places, or the new one around TensorStore::tilings()");
 }
+
+TEST_CASE("a tensor of another shape lives where its own plan asks", "[graph][places]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, "batch"}}, "x");
+  scale(x).named("z").mark_output();
+  Places<Serial> runtime;
+  TensorStore<Places<Serial>> store(runtime);
+  auto const place_of = [&](Index batch, std::vector<PlaceRule> const& rules) {
+    PlanOptions const options{.tile = 0, .dims = {{"batch", batch}}, .place = rules};
+    return compile(graph, store, options).plan().tensors()[x.id()].place;
+  };
+  CHECK(place_of(8, {}) == host);
+  CHECK(place_of(4, {all_on(0)}) == device(0));
+  CHECK(place_of(4, {}) == device(0));
+  CHECK(place_of(8, {all_on(0)}) == host);
+}

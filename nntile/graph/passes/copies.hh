@@ -63,7 +63,8 @@ class Homes {
     }
     if (tensor.storage == Storage::adopted) return host;  // the caller's memory
     for (KeptTiling const& kept : options.keep)
-      if (kept.tensor == tensor.name && tensor.storage != Storage::arena) return kept.place;
+      if (kept.is_of(tensor.name, tensor.tiling) && tensor.storage != Storage::arena)
+        return kept.place;
     return place;
   }
   bool on_device(PlannedTask const& task, std::size_t tensors) {

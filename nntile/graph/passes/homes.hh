@@ -154,7 +154,8 @@ class HomePass {
   void place(std::uint32_t t) {
     PlannedTensor const& tensor = plan_.tensors[t];
     for (KeptTiling const& kept : options_.keep)
-      if (kept.tensor == tensor.name && !kept.homes.empty() && tensor.storage != Storage::arena) {
+      if (kept.is_of(tensor.name, tensor.tiling) && !kept.homes.empty() &&
+          tensor.storage != Storage::arena) {
         for (std::size_t r = 0; r < options_.rules.size(); ++r)  // rules that placed it before
           if (ShardRule const& rule = options_.rules[r];
               fits(rule, tensor) &&
@@ -298,7 +299,7 @@ class HomePass {
     std::vector<bool> exists(plan_.buffers.size());
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count() && !kept.homes.empty(); ++t)
-        if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
+        if (kept_of_[t] == &kept.homes)
           for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile)
             if (std::uint32_t const b = plan_.buffer_of(t, tile); b != no_id) exists[b] = true;
     for (PlannedTask const& task : plan_.tasks) {
@@ -318,7 +319,7 @@ class HomePass {
       if (is_dealt(dealt_[b])) bytes[find(b)] += plan_.buffers[b].bytes;
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
-        if (plan_.tensors[t].used && plan_.tensors[t].name == kept.tensor)
+        if (kept_of_[t] == &kept.homes)
           for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile) {
             std::uint32_t const b = plan_.buffer_of(t, tile);
             if (b == no_id || !is_dealt(dealt_[b])) continue;

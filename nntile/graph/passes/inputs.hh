@@ -7,6 +7,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/options.hh"
 
@@ -15,8 +16,8 @@ namespace nntile::passes {
 /// Storages of a graph's tensors under the options.
 class StoragePass {
  public:
-  StoragePass(LogicalGraph const& graph, PlanOptions const& options)
-      : graph_(graph), options_(options) {}
+  StoragePass(LogicalGraph const& graph, PlanOptions const& options, BoundDims const& dims)
+      : graph_(graph), options_(options), dims_(dims) {}
 
   /// By tensor. Throws PlanError: an option names what is no input, or one input is in both lists.
   DynamicArray<Storage> run() {
@@ -28,8 +29,7 @@ class StoragePass {
                                                                    : Storage::arena);
     }
     for (KeptTiling const& kept : options_.keep)
-      if (kept.storage != Storage::stored && find(kept.tensor) != no_id)
-        set("keep", kept.tensor, kept.storage);
+      if (kept.storage != Storage::stored && exists(kept)) set("keep", kept.tensor, kept.storage);
     for (std::string const& name : options_.adopted) set("adopted", name, Storage::adopted);
     for (std::string const& name : options_.double_buffered)
       set("double_buffered", name, Storage::double_buffered);
@@ -41,6 +41,11 @@ class StoragePass {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (graph_.tensor_at(t).name == name) return t;
     return no_id;
+  }
+
+  bool exists(KeptTiling const& kept) const {
+    std::uint32_t const t = find(kept.tensor);
+    return t != no_id && kept.tiling.shape() == dims_.shape_of(t);
   }
 
   void set(char const* option, std::string const& name, Storage storage) {
@@ -70,6 +75,7 @@ class StoragePass {
 
   LogicalGraph const& graph_;
   PlanOptions const& options_;
+  BoundDims const& dims_;
   DynamicArray<Storage> storages_;
 };
 

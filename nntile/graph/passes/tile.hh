@@ -460,7 +460,7 @@ inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const
   DynamicArray<bool> used(graph.tensor_count());
   for (std::size_t const op : plan.nodes)
     for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
-  DynamicArray<Storage> storages = StoragePass(graph, options).run();
+  DynamicArray<Storage> storages = StoragePass(graph, options, dims).run();
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)  // nothing binds what no op reads
     if (!used[t] && graph.tensor_at(t).attributes.external) storages[t] = Storage::stored;
   TilePass pass(graph, options, dims, used, storages);
