@@ -153,12 +153,16 @@ template <Runtime R> class CompiledGraph {
   /// A tensor that outlives runs. Throws GraphError, naming `call`, where there is none of that
   /// name or it is not kept.
   typename TensorStore<R>::Stored& kept(char const* call, std::string const& name) const {
-    if (!checked(call).store_->contains(name)) detail::fail_unknown(*plan_, call, name);
-    for (PlannedTensor const& tensor : plan_->tensors())
-      if (tensor.open && tensor.name == name) {
-        if (auto* const found = store_->find(name, tensor.tiling.shape())) return *found;
-        detail::fail_unknown(*plan_, call, name);
-      }
+    for (auto* const input : checked(call).inputs_)
+      if (input->spec.name == name) return *input;
+    for (PlannedTensor const& tensor : plan_->tensors()) {
+      if (tensor.name != name) continue;
+      // The store may have another graph's of that name.
+      if (!tensor.is_kept()) detail::fail_unknown(*plan_, call, name);
+      if (auto* const found = store_->find(name, tensor.tiling.shape())) return *found;
+      detail::fail_unknown(*plan_, call, name);
+    }
+    if (!store_->contains(name)) detail::fail_unknown(*plan_, call, name);
     return store_->at(name);
   }
 
@@ -277,10 +281,9 @@ template <Runtime R> class CompiledGraph {
 
   void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
 
-  /// The store's entry for a stored tensor of the plan; of open ones it may have other shapes.
+  /// The store's entry for a kept tensor of the plan; of its name there may be other shapes.
   typename TensorStore<R>::Stored& stored_of(PlannedTensor const& tensor) const {
-    return tensor.open ? *store_->find(tensor.name, tensor.tiling.shape())
-                       : store_->at(tensor.name);
+    return *store_->find(tensor.name, tensor.tiling.shape());
   }
 
   void submit_run(char const* call) {
@@ -381,8 +384,7 @@ template <Runtime R> class CompiledGraph {
     bindings_.resize(binding_.size());
     seen_.reserve(plan.buffers().size());
     for (PlannedTensor const& tensor : plan.tensors()) {
-      if (!tensor.used || tensor.storage == Storage::view || tensor.storage == Storage::arena)
-        continue;
+      if (!tensor.used || !tensor.is_kept()) continue;
       at = tensor.place;
       auto& stored =
           store_->ensure(tensor, plan.buffers().subspan(tensor.first_buffer, tensor.buffer_count));
@@ -479,7 +481,7 @@ template <Runtime R> class CompiledGraph {
   detail::BindingTable binding_;
   DynamicArray<bool> seen_;  // buffers, in each_first_use
   DynamicArray<Switched> switched_;
-  DynamicArray<typename TensorStore<R>::Stored const*> inputs_;
+  DynamicArray<typename TensorStore<R>::Stored*> inputs_;
   DynamicArray<Part> parts_;
   std::size_t next_part_ = 0;  // behind the one that was run last
   std::uint64_t runs_ = 0;

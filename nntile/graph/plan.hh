@@ -46,6 +46,9 @@ struct PlannedTensor {
   DynamicArray<std::uint32_t> groups = {};
   static constexpr std::uint32_t no_groups = ~0u;
   bool operator==(PlannedTensor const&) const = default;
+
+  /// Whether its memory is not the arena's, nor another tensor's.
+  bool is_kept() const { return storage != Storage::arena && storage != Storage::view; }
 };
 
 /// Bytes of a tile, padding included.

@@ -320,6 +320,24 @@ TEST_CASE("a graph object takes numbers by its options", "[graph][dims]") {
   }
 }
 
+TEST_CASE("a graph in numbers has its own of several shapes", "[graph][dims]") {
+  Layer const open("seq", "batch"), closed(5, 2);
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto const bound = [&](Index seq) {
+    return compile(open.graph, store, {.tile = 2, .dims = {{"seq", seq}, {"batch", 2}}});
+  };
+  CompiledGraph<Serial> const first = bound(5);
+  CompiledGraph<Serial> step = compile(closed.graph, store, {.tile = 2});
+  CompiledGraph<Serial> const second = bound(6);
+  store.write<float>("w", numbers({3, 4}, 1));
+  store.write<float>("bias", numbers({3}, 2));
+  step.bind_input("x", numbers({4, 5, 2}, 0));
+  step.bind_input("ones", std::vector<float>(30, 1));
+  step.execute();
+  CHECK(step.get_output<float>("y") == first.get_output<float>("y"));
+}
+
 TEST_CASE("an input of another shape is stored as its own plan asks", "[graph][dims]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {4, "batch"}}, "x");

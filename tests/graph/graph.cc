@@ -207,3 +207,21 @@ TEST_CASE("a graph says how many tasks, runs and bytes it had", "[graph][graph]"
   CHECK(run.stats().memory[0] == run.plan().memory());
   CHECK(run.stats().memory[0].adopted == 48);
 }
+
+TEST_CASE("what a graph does not keep is not that of another graph of the store",
+          "[graph][graph]") {
+  LogicalGraph one("one"), other("other");
+  Node const x = one.input({.shape = {4}}, "x");
+  scale({.alpha = 2}, x).named("y").mark_output();
+  Node const y = scale({.alpha = 3}, other.input({.shape = {4}}, "x")).named("y");
+  scale(y).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> first(one, store), second(other, store);
+  first[x] = std::vector<float>(4, 1);
+  first();
+  second();
+  CHECK(contains(message_of<GraphError>([&] { second[y]; }), "computes 'y' and does not keep it"));
+  CHECK_THROWS_AS(second.compiled().get_output<float>("y"), GraphError);
+  CHECK_THROWS_AS(second.compiled().watch<float>("y"), GraphError);
+}
