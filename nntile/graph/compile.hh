@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "nntile/graph/compiled.hh"
 #include "nntile/graph/passes/check.hh"
@@ -42,9 +43,15 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
 
 namespace detail {
 
-/// Options around what the store holds, and its runtime's workers.
-template <Runtime R> PlanOptions around(TensorStore<R> const& store, PlanOptions options) {
-  for (KeptTiling const& kept : store.tilings()) options.keep.push_back(kept);
+/// Options around what the store holds of a graph, and its runtime's workers.
+template <Runtime R>
+PlanOptions around(LogicalGraph const& graph, TensorStore<R> const& store, PlanOptions options) {
+  std::vector<KeptTiling> tilings = store.tilings();
+  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)  // a transient may share a name
+    if (TensorNode const& node = graph.tensor_at(t);
+        !passes::is_kept(node) && store.contains(node.name))
+      std::erase_if(tilings, [&](KeptTiling const& kept) { return kept.tensor == node.name; });
+  for (KeptTiling const& kept : tilings) options.keep.push_back(kept);
   if constexpr (CoherentRuntime<R>) options.places_are_hints = true;
   if (by_owner(options.policy) && options.policy.workers.empty())
     for (int worker = 0; worker < store.runtime().workers().cpu; ++worker)
@@ -66,7 +73,8 @@ CompiledGraph<R> bind(LogicalGraph const& graph, std::shared_ptr<Plan const> pla
 template <Runtime R>
 CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store,
                          PlanOptions const& options = {}, BindOptions const& bind = {}) {
-  return detail::bind(graph, std::make_shared<Plan const>(graph, detail::around(store, options)),
+  return detail::bind(graph,
+                      std::make_shared<Plan const>(graph, detail::around(graph, store, options)),
                       store, bind);
 }
 

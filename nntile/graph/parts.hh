@@ -207,7 +207,8 @@ std::shared_ptr<Plan const> plan_part(LogicalGraph const& graph, TensorStore<R> 
   std::shared_ptr<Plan const> plan;
   auto const digests = store.together(concat("planning of '", graph.name(), "'"), [&] {
     detail::check_mesh(graph.name(), passes::MeshShape(options.mesh).ranks(), store.link());
-    plan = std::make_shared<Plan const>(graph, detail::around(store, options), store.link().rank);
+    plan = std::make_shared<Plan const>(graph, detail::around(graph, store, options),
+                                        store.link().rank);
     return detail::PartDigest(graph, options, *plan).bytes();
   });
   detail::check_digests(graph.name(), digests);

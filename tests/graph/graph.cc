@@ -225,3 +225,20 @@ TEST_CASE("what a graph does not keep is not that of another graph of the store"
   CHECK_THROWS_AS(second.compiled().get_output<float>("y"), GraphError);
   CHECK_THROWS_AS(second.compiled().watch<float>("y"), GraphError);
 }
+
+TEST_CASE("a transient is not cut as another graph's tensor of its name", "[graph][graph]") {
+  LogicalGraph one, other;
+  scale(one.input({.shape = {128}}, "x")).named("y").mark_output();
+  Node const y = scale(other.input({.shape = {128}}, "w")).named("y");
+  Node const z = scale(y).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Graph<Serial> const first(one, store, {.tile = 0});
+  Graph<Serial> const second(other, store, {.tile = 64});
+  CHECK(second.plan().tensors()[z.id()].tiling.tile_count() == 2);
+  LogicalGraph input;
+  scale(input.input({.shape = {128}}, "y")).named("v").mark_output();
+  TensorStore<Serial> adopting(runtime);
+  Graph<Serial> const third(input, adopting, {.tile = 0, .adopted = {"y"}});
+  CHECK_NOTHROW(Graph<Serial>(other, adopting));
+}

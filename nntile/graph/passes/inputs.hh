@@ -13,6 +13,12 @@
 
 namespace nntile::passes {
 
+/// Whether a store keeps a tensor of a graph.
+inline bool is_kept(TensorNode const& node) {
+  TensorAttributes const& a = node.attributes;
+  return node.base == no_id && (a.persistent || a.external || a.output);
+}
+
 /// Storages of a graph's tensors under the options.
 class StoragePass {
  public:
@@ -23,10 +29,9 @@ class StoragePass {
   DynamicArray<Storage> run() {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       TensorNode const& node = graph_.tensor_at(t);
-      auto const& a = node.attributes;
-      storages_.push_back(node.base != no_id                       ? Storage::view
-                          : a.persistent || a.external || a.output ? Storage::stored
-                                                                   : Storage::arena);
+      storages_.push_back(is_kept(node)        ? Storage::stored
+                          : node.base != no_id ? Storage::view
+                                               : Storage::arena);
     }
     for (KeptTiling const& kept : options_.keep)
       if (kept.storage != Storage::stored && exists(kept)) set("keep", kept.tensor, kept.storage);
