@@ -24,6 +24,12 @@ template <Runtime R> class GraphTensor {
  public:
   GraphTensor(TensorStore<R>& store, typename TensorStore<R>::Stored& stored)
       : store_(&store), stored_(&stored) {}
+  GraphTensor(GraphTensor const&) = default;
+  void operator=(GraphTensor const&) {
+    static_assert(sizeof(R) == 0,
+                  "run[y] = run[x] copies no values: write run[y] = run[x].read<T>(), T being the "
+                  "C++ type of the tensors' elements");
+  }
 
   /// run[x] = values: an array, a vector or a span, which is copied, or read in place where the
   /// input is adopted: see CompiledGraph::bind_input.
