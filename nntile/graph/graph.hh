@@ -60,6 +60,10 @@ template <Runtime R> class GraphTensor {
           throw TypeError(concat("graph: ", detail::for_text(value), " for '", stored_->spec.name,
                                  "', which is ", name_of(dtype_of<T>), " and cannot hold it"));
         element = static_cast<T>(value);
+      } else if constexpr (std::integral<Number> && sizeof(T) < sizeof(double)) {
+        // Not by a double, which rounds large ones, too.
+        using Rounding = std::conditional_t<sizeof(T) == sizeof(float), float, Number>;
+        element = T(static_cast<Rounding>(value));
       } else {
         element = rounded_to<T>(static_cast<double>(value));
       }

@@ -242,3 +242,23 @@ TEST_CASE("a transient is not cut as another graph's tensor of its name", "[grap
   Graph<Serial> const third(input, adopting, {.tile = 0, .adopted = {"y"}});
   CHECK_NOTHROW(Graph<Serial>(other, adopting));
 }
+
+TEST_CASE("an integer is rounded once to a tensor's dtype", "[graph][graph]") {
+  LogicalGraph graph;
+  auto const scalar = [&](DType dtype) {
+    Node const x = graph.input({.shape = {}, .dtype = dtype}, graph.unique("x"));
+    scale(x).mark_output();
+    return x;
+  };
+  Node const single = scalar(DType::fp32), tagged = scalar(DType::fp32_fast_tf32),
+             narrow = scalar(DType::bf16);
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  std::int64_t const value = (std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1;
+  run[single] = value;
+  CHECK(run[single].item<float>() == 0x1.000002p54f);
+  run[tagged] = value;
+  CHECK(run[tagged].item<fp32_fast_tf32_t>() == 0x1.000002p54f);
+  run[narrow] = (std::int64_t{1} << 60) + (std::int64_t{1} << 52) + 1;
+  CHECK(run[narrow].item<bf16_t>() == 0x1.02p60f);
+}
