@@ -72,11 +72,7 @@ template <Runtime R> class GraphTensor {
   }
 
   /// A copy of the values.
-  template <Element T> std::vector<T> read() const {
-    std::vector<T> values(static_cast<std::size_t>(element_count(stored_->spec.tiling.shape())));
-    read(std::span<T>(values));
-    return values;
-  }
+  template <Element T> std::vector<T> read() const { return store_->template read<T>(*stored_); }
   template <Element T> void read(std::span<T> to) const { store_->template read<T>(*stored_, to); }
   template <Element T> operator std::vector<T>() const { return read<T>(); }
   /// The value of a tensor of one element.

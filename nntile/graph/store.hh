@@ -11,6 +11,7 @@
 
 #include "nntile/core/box.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/elements.hh"
 #include "nntile/core/name_table.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/core/spelling.hh"
@@ -183,9 +184,9 @@ template <Runtime R> class TensorStore {
     return read<T>(at(name));
   }
   template <Element T> std::vector<T> read(Stored const& stored) const {
-    std::vector<T> values(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
+    detail::Elements<T> values(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
     read(stored, std::span<T>(values));
-    return values;
+    return detail::vector_of(std::move(values));
   }
   template <Element T> void read(Stored const& stored, std::span<T> to) const {
     TileBox const box = detail::box_of_values<T>(stored.spec, stored.held, to.size(), "read");
@@ -221,12 +222,12 @@ template <Runtime R> class TensorStore {
   template <Element T> std::vector<T> read_tile(std::string const& name, Index tile) const {
     Stored const& stored = at(name);
     Shape const extent = check_tile<T>(stored, tile, "read_tile");
-    std::vector<T> values(static_cast<std::size_t>(element_count(extent)));
+    detail::Elements<T> values(static_cast<std::size_t>(element_count(extent)));
     detail::StoredBytes<R, Access::read> const bytes(
         runtime(), stored.spec, stored.tiles[static_cast<std::size_t>(tile)], tile);
     copy_from_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent,
                    sizeof(T), stored.spec.column_unit);
-    return values;
+    return detail::vector_of(std::move(values));
   }
 
   /// Copies a whole tensor out on every rank: all call it together, for the same tensors in one
@@ -235,7 +236,7 @@ template <Runtime R> class TensorStore {
   /// On one rank it is `read`. Cost: every rank receives the tensor, in pieces.
   template <Element T> std::vector<T> gather(std::string const& name) const {
     Stored const* stored = nullptr;
-    std::vector<T> values;
+    detail::Elements<T> values;
     (void)together(concat("gather of '", name, "'"), [&] {
       stored = &at(name);
       values.resize(static_cast<std::size_t>(element_count(stored->spec.tiling.shape())));
@@ -245,7 +246,7 @@ template <Runtime R> class TensorStore {
     std::span<std::byte> const to = std::as_writable_bytes(std::span(values));
     for (std::size_t at = 0; at < to.size(); at += piece_bytes)
       gather_bytes(*stored, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
-    return values;
+    return detail::vector_of(std::move(values));
   }
   /// The same for the column-major bytes from `offset`, at most 2 GiB - 1, as MPI counts.
   void gather_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {

@@ -16,6 +16,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/dtype.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/elements.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -210,11 +211,10 @@ template <Element T> class Watch {
   /// The values that the last finished run left, all of one run. Never waits for a run or a thread;
   /// copies again where two runs have ended meanwhile.
   Latest<T> latest() const {
-    Latest<T> result;
-    result.values.resize(static_cast<std::size_t>(element_count(block_->tiling().shape())));
-    result.step = block_->load(reinterpret_cast<std::byte*>(result.values.data()));
-    if (result.step == 0) result.values.clear();
-    return result;
+    detail::Elements<T> values(static_cast<std::size_t>(element_count(block_->tiling().shape())));
+    std::uint64_t const step = block_->load(reinterpret_cast<std::byte*>(values.data()));
+    if (step == 0) values.clear();
+    return {step, detail::vector_of(std::move(values))};
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/core/box.hh"
+#include "nntile/core/elements.hh"
 #include "nntile/tile/host_view.hh"
 #include "nntile/tile/submit.hh"
 
@@ -97,11 +98,11 @@ class OwnedTiles {
   /// Copies all out as one column-major array, waiting for the tasks of these tiles alone.
   std::vector<T> read() const {
     Shape const array = shape();
-    std::vector<T> values(static_cast<std::size_t>(element_count(array)));
+    detail::Elements<T> values(static_cast<std::size_t>(element_count(array)));
     each_tile<Access::read>([&](T const* tile, TileBox const& box) {
       copy_from_tile(tile, box, values.data(), array, sizeof(T));
     });
-    return values;
+    return detail::vector_of(std::move(values));
   }
   /// The same, in from or out to a matrix of Eigen's, an mdspan, or what has their members, of any
   /// strides: element (i, j) of one is that of the other. Include tile/views.hh. Throws ShapeError,

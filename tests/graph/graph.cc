@@ -243,6 +243,26 @@ TEST_CASE("a transient is not cut as another graph's tensor of its name", "[grap
   CHECK_NOTHROW(Graph<Serial>(other, adopting));
 }
 
+TEST_CASE("a tensor of truth values is bound, read and watched", "[graph][graph]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 3}, .dtype = DType::boolean}, "x");
+  Node const z = cast(cast(x, DType::fp32), DType::boolean).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime, {.tile = 2});
+  auto const watched = run.compiled().watch<bool>("z");
+  CHECK(watched.latest().values.empty());
+  bool const values[12] = {true, false, true, true};
+  run[x] = values;
+  run();
+  std::vector<bool> const wanted(std::begin(values), std::end(values));
+  CHECK(run[z].read<bool>() == wanted);
+  CHECK(run.store().read<bool>("z") == wanted);
+  CHECK(run.store().gather<bool>("z") == wanted);
+  CHECK(run.store().read_tile<bool>("z", 0) == std::vector<bool>{true, false, false, false});
+  CHECK(watched.latest().values == wanted);
+  CHECK_FALSE(run[z].read<bool>()[1]);
+}
+
 TEST_CASE("an integer is rounded once to a tensor's dtype", "[graph][graph]") {
   LogicalGraph graph;
   auto const scalar = [&](DType dtype) {
