@@ -52,6 +52,7 @@ template <Runtime R> class CompiledGraph {
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
+    stored_before_ = store.tensors().size();
     store.check_ranks(*plan_);
     detail::check_isa("compile", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
@@ -85,6 +86,7 @@ template <Runtime R> class CompiledGraph {
         for (Part& part : parts_) record(part);
     for (Part& part : parts_)
       if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
+    stored_before_ = bound;
   }
   template <class Other>
   requires(!std::same_as<Other, R>)
@@ -106,6 +108,7 @@ template <Runtime R> class CompiledGraph {
       for (auto const* events : {&part.in_flight, &part.interrupted})
         for (Event const event : *events) life_.wait(event);
     for (Handle const& slot : slots_) life_.retire(slot);
+    if (stored_before_ != bound) store_->take_back(stored_before_);
   }
 
   Plan const& plan() const { return *checked("plan").plan_; }
@@ -475,6 +478,8 @@ template <Runtime R> class CompiledGraph {
   TensorStore<R>* store_ = nullptr;
   R* runtime_ = nullptr;
   RuntimeRef<R> life_;
+  static constexpr std::size_t bound = ~std::size_t{0};
+  std::size_t stored_before_ = bound;  // tensors of the store, while the constructor binds
   detail::BoundTasks tasks_;
   DynamicArray<Handle> slots_;
   DynamicArray<Handle> bindings_;

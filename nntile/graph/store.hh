@@ -24,11 +24,11 @@
 namespace nntile {
 
 /// Owns the parameters, states, inputs and outputs of one or more compiled graphs on one runtime. A
-/// graph that is compiled adds what it stores and is not here yet; what is here keeps its dtype,
-/// shape and tiling; an open one, an input or result of another size in each plan, is there once
-/// for each shape. A tensor without elements has a value from the start. Outlives its graphs; the
-/// runtime outlives it: after its end every use throws LifetimeError, and the destructor does
-/// nothing.
+/// graph that is compiled adds what it stores and is not here yet, nothing where that throws; what
+/// is here keeps its dtype, shape and tiling; an open one, an input or result of another size in
+/// each plan, is there once for each shape. A tensor without elements has a value from the start.
+/// Outlives its graphs; the runtime outlives it: after its end every use throws LifetimeError, and
+/// the destructor does nothing.
 template <Runtime R> class TensorStore {
  public:
   using Handle = typename R::Handle;
@@ -89,6 +89,18 @@ template <Runtime R> class TensorStore {
       throw;
     }
     return result;
+  }
+
+  /// Removes the tensors behind the first `count`, to which nothing refers: those of a graph that
+  /// could not be bound.
+  void take_back(std::size_t count) {
+    for (; tensors_.size() > count; tensors_.pop_back()) {
+      Stored& last = *tensors_.back();
+      retire(last);
+      if (last.same_name == nullptr) by_name_.erase(last.spec.name);
+      for (std::uint32_t i = 0; last.same_name != nullptr && i < tensors_.size(); ++i)
+        if (tensors_[i].get() == last.same_name) *by_name_.find(last.spec.name) = i;
+    }
   }
 
   /// All tensors, in the order in which they came.

@@ -5,6 +5,7 @@
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/scale.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -74,4 +75,25 @@ TEST_CASE("a plan that moves tiles between locations is refused where nothing mo
 
 TEST_CASE("a plan is proved on request", "[graph][binding]") {
   CHECK_NOTHROW(Plan(TwiceGraph().graph, {.check = true}));
+}
+
+TEST_CASE("a graph that cannot be bound adds nothing to its store", "[graph][binding]") {
+  LogicalGraph known, unlike;
+  scale(known.input({.shape = {4, "n"}}, "w")).named("v").mark_output();
+  scale(known.input({.shape = {4}}, "x")).named("y").mark_output();
+  Node const p = unlike.parameter({.shape = {4}}, "p");
+  scale(p).named("q").mark_output();
+  scale(unlike.input({.shape = {4}, .dtype = DType::fp64}, "x")).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  (void)compile(known, store, {.dims = {{"n", 2}}});
+  CHECK_THROWS_AS(compile(unlike, store), PlanError);
+  CHECK(store.tensors().size() == 4);
+  CHECK_FALSE(store.contains("p"));
+  LogicalGraph open;
+  scale(open.input({.shape = {4, "n"}}, "w")).named("v").mark_output();
+  scale(open.input({.shape = {4}, .dtype = DType::fp64}, "x")).named("u").mark_output();
+  CHECK_THROWS_AS(compile(open, store, {.dims = {{"n", 3}}}), PlanError);
+  CHECK(store.tensors().size() == 4);
+  CHECK(store.at("w").spec.tiling.shape() == Shape{4, 2});
 }
