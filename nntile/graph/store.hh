@@ -54,12 +54,11 @@ template <Runtime R> class TensorStore {
     Shape const shape = planned.tiling.shape();
     if (Stored* const stored = find_for(planned, shape)) {
       detail::check_same(stored->spec, stored->storage, planned);
-      stored->spec.attributes.output |= planned.attributes.output;
+      detail::join(stored->spec, planned);
       return *stored;
     }
     Shape file = planned.file_shape;
-    if (file.empty())
-      for (std::size_t d = shape.size(); d-- > 0;) file.push_back(shape[d]);
+    if (file.empty()) file = detail::reversed(shape);
     Stored& result = *tensors_.emplace_back(std::make_unique<Stored>());
     try {
       result.spec = {planned.name,       planned.dtype, planned.tiling,      file,

@@ -30,6 +30,13 @@ struct StoredSpec {
 
 namespace detail {
 
+/// The dimensions of a shape, as files have them where nothing else is said.
+inline Shape reversed(Shape const& shape) {
+  Shape result;
+  for (std::size_t d = shape.size(); d-- > 0;) result.push_back(shape[d]);
+  return result;
+}
+
 /// Throws PlanError where a plan has the tensor otherwise than the store.
 inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor const& planned) {
   if (stored.dtype != planned.dtype)
@@ -59,10 +66,25 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
                            " here but at ", to_string(planned.place),
                            " in the new graph; plan both with the same places, or the new one ",
                            "around TensorStore::tilings()"));
+  if (!planned.file_shape.empty() && !(planned.file_shape == stored.file_shape) &&
+      !(stored.file_shape == reversed(planned.tiling.shape())))
+    throw PlanError(concat("store: '", planned.name, "' has shape ", to_string(stored.file_shape),
+                           " in files here but ", to_string(planned.file_shape),
+                           " in the new graph; give both the same TensorSpec::file_shape"));
   if (stored.homes != planned.homes)
     throw PlanError(concat("store: tiles of '", planned.name, "' are on other ranks here than in ",
                            "the new graph; plan both with the same mesh and rules, and the new ",
                            "one around TensorStore::tilings()"));
+}
+
+/// Adds what another graph declares a tensor as: what is a parameter or state of one, and an input
+/// or constant of another, is the former, and saved.
+inline void join(StoredSpec& known, PlannedTensor const& other) {
+  known.attributes.requires_grad |= other.attributes.requires_grad;
+  known.attributes.persistent |= other.attributes.persistent;
+  known.attributes.external &= other.attributes.external;
+  known.attributes.output |= other.attributes.output;
+  if (!other.file_shape.empty()) known.file_shape = other.file_shape;
 }
 
 inline TileBox whole_box(Tiling const& tiling) { return {Shape(tiling.rank(), 0), tiling.shape()}; }

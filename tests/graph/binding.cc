@@ -4,6 +4,7 @@
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
+#include "nntile/io/store.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/scale.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -96,4 +97,34 @@ TEST_CASE("a graph that cannot be bound adds nothing to its store", "[graph][bin
   CHECK_THROWS_AS(compile(open, store, {.dims = {{"n", 3}}}), PlanError);
   CHECK(store.tensors().size() == 4);
   CHECK(store.at("w").spec.tiling.shape() == Shape{4, 2});
+}
+
+TEST_CASE("what any graph of a store declares a parameter is saved as one", "[graph][binding]") {
+  LogicalGraph reads, trains;
+  scale(reads.input({.shape = {4}}, "w")).named("y").mark_output();
+  scale(trains.parameter({.shape = {4}}, "w")).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> first(runtime), last(runtime);
+  (void)compile(reads, first), (void)compile(trains, first);
+  (void)compile(trains, last), (void)compile(reads, last);
+  for (TensorStore<Serial>* const store : {&first, &last}) {
+    CHECK(io::sources_of(*store, io::is_saved).size() == 1);
+    CHECK(io::sources_of(*store, io::is_parameter).size() == 1);
+  }
+}
+
+TEST_CASE("a shape in files is that of the graph that gives one", "[graph][binding]") {
+  LogicalGraph plain, given, other;
+  scale(plain.parameter({.shape = {4, 2, 3}}, "w")).named("x").mark_output();
+  scale(given.parameter({.shape = {4, 2, 3}, .file_shape = {3, 8}}, "w")).named("y").mark_output();
+  scale(other.parameter({.shape = {4, 2, 3}, .file_shape = {6, 4}}, "w")).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  (void)compile(plain, store);
+  CHECK(store.at("w").spec.file_shape == Shape{3, 2, 4});
+  (void)compile(given, store), (void)compile(plain, store);
+  CHECK(store.at("w").spec.file_shape == Shape{3, 8});
+  CHECK(message_of<PlanError>([&] { (void)compile(other, store); }) ==
+        "store: 'w' has shape {3, 8} in files here but {6, 4} in the new graph; give both the same "
+        "TensorSpec::file_shape");
 }
