@@ -27,6 +27,18 @@ struct Twice : OneToOne {
   }
 };
 
+namespace more {
+/// y = 3 x, by mistake of the same name.
+struct Twice : OneToOne {
+  static constexpr char const* name = "twice";
+  template <class T> static void reference(Args const& args, Buffers<Twice> const& buffers) {
+    T const* const x = buffers.template at<T>(Operand::x);
+    T* const y = buffers.template at<T>(Operand::y);
+    for (Index i = 0; i < args.n; ++i) y[i] = static_cast<T>(x[i] + x[i] + x[i]);
+  }
+};
+}  // namespace more
+
 struct TwiceGraph {
   LogicalGraph graph{"twice"};
   TwiceGraph() {
@@ -127,4 +139,15 @@ TEST_CASE("a shape in files is that of the graph that gives one", "[graph][bindi
   CHECK(message_of<PlanError>([&] { (void)compile(other, store); }) ==
         "store: 'w' has shape {3, 8} in files here but {6, 4} in the new graph; give both the same "
         "TensorSpec::file_shape");
+}
+
+TEST_CASE("two ops of one name are refused in one graph", "[graph][binding]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {6}}, "x");
+  Call<Twice>{}(Call<more::Twice>{}(x, graph.tensor({.shape = {6}}, "y")),
+                graph.tensor({.shape = {6}}, "z"))
+      .mark_output();
+  CHECK(message_of<PlanError>([&] { Plan{graph}; }) ==
+        "plan 'g': two of its ops are named 'twice', by which kernels are found; give one another "
+        "name");
 }

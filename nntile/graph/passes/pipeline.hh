@@ -3,8 +3,10 @@
 // The passes in turn: from a graph to flat arrays of tile tasks, buffers and slots.
 
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/passes/by_tile.hh"
 #include "nntile/graph/passes/locate.hh"
 #include "nntile/graph/passes/lower.hh"
@@ -17,11 +19,23 @@
 
 namespace nntile::passes {
 
+/// Throws PlanError where two ops have one name, by which plans know kernels.
+inline void check_names(LogicalGraph const& graph) {
+  DynamicArray<OpInfo const*> const ops = graph.ops();
+  for (std::size_t a = 0; a < ops.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (std::string_view(ops[a]->name) == ops[b]->name)
+        throw PlanError(concat("plan '", graph.name(), "': two of its ops are named '",
+                               ops[a]->name, "', by which kernels are found; give one another ",
+                               "name"));
+}
+
 /// The passes up to tilings of the graph's tensors, for the tile of the options, which is not
 /// automatic. Throws PlanError.
 inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options) {
   if (std::string const fault = fault_of(options.machine); !fault.empty())
     throw PlanError(concat("plan '", graph.name(), "': PlanOptions::machine has ", fault));
+  check_names(graph);
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
