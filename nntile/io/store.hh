@@ -194,13 +194,17 @@ std::vector<TensorShare> shares_of(TensorStore<R>& store, Wanted&& wanted) {
 }
 
 /// The same tensors, to be written: each byte once. A tile is locked while it is being filled. A
-/// rank takes the bytes of the tiles that it holds.
+/// rank takes the bytes of the tiles that it holds. Throws GraphError for an adopted input.
 template <Runtime R, class Wanted>
 std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
   std::vector<TensorTarget> targets;
   for (auto const& stored : store.tensors()) {
     if (!wanted(stored->spec)) continue;
     auto* const to = stored.get();
+    if (to->storage == Storage::adopted)
+      throw GraphError(concat("load: '", to->spec.name, "' is adopted, so that its values are in ",
+                              "the caller's memory; leave it out, and bind memory that has been ",
+                              "read into by bind_input(\"", to->spec.name, "\", span)"));
     auto const fill = std::make_shared<detail::TileFill<R>>(store, *to);
     targets.push_back({to->spec.name, to->spec.dtype, detail::file_shape_of_stored(to->spec),
                        [fill](std::uint64_t offset, std::span<std::byte const> bytes) {

@@ -8,6 +8,7 @@
 
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/graph.hh"
+#include "nntile/io/store.hh"
 #include "nntile/nn/linear.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/scale.hh"
@@ -315,4 +316,14 @@ TEST_CASE("the store's storage of an input is that of all its graphs", "[graph][
                    (void)compile(of.graph, other, adopt_x).watch<float>("x");
                  }),
                  "watch: 'x' is adopted"));
+}
+
+TEST_CASE("files are not loaded into the caller's memory", "[graph][adopted]") {
+  SpyGraph of;
+  Serial runtime;
+  Graph<Serial> const run(of.graph, runtime, adopt_x);
+  auto const all = [](StoredSpec const&) { return true; };
+  CHECK(message_of<GraphError>([&] { (void)io::targets_of(run.store(), all); }) ==
+        "load: 'x' is adopted, so that its values are in the caller's memory; leave it out, and "
+        "bind memory that has been read into by bind_input(\"x\", span)");
 }
