@@ -297,3 +297,13 @@ TEST_CASE("the plan of a layer and its gradients is the golden one", "[graph][pl
   golden << std::ifstream(concat(root, "/tests/golden/layer.plan")).rdbuf();
   CHECK(dump(Plan(graph, {.tile = 64}), 1000) == golden.str());
 }
+
+TEST_CASE("no cut or groups are of dimensions without a name", "[graph][plan]") {
+  TensorSpec const spec{.shape = {4, 6}, .axes = "a "};
+  LogicalGraph graph("half"), grouped("grouped", {Mode::exact, {{"", 2}}});
+  gelutanh(graph.input(spec, "x")).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"", {2}}}}); }) ==
+        "tile: the graph 'half' has no axis ''; it has a");
+  gelutanh(grouped.input(spec, "x")).mark_output();
+  CHECK(contains(message_of<PlanError>([&] { Plan{grouped}; }), "has no axis ''; it has a"));
+}

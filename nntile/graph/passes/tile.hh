@@ -173,7 +173,8 @@ class TilePass {
         std::string const name(names[d]);
         std::string& of_class = names_[find(first_[t] + d)];
         if (of_class.empty() || used_[t]) of_class = of_class.empty() ? name : of_class;
-        if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.push_back(name);
+        if (!name.empty() && std::find(known_.begin(), known_.end(), name) == known_.end())
+          known_.push_back(name);
       }
     }
   }
