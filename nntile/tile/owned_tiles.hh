@@ -129,12 +129,14 @@ class OwnedTiles {
   OwnedTiles(R& runtime, Cut cut, bool waits, std::string_view name)
       : runtime_(runtime), cut_(std::move(cut)), name_(name, kind), waits_(waits) {}
   OwnedTiles(OwnedTiles&&) noexcept = default;
+  /// Ends its own tiles as the destructor does.
   OwnedTiles& operator=(OwnedTiles&& other) noexcept {
-    std::swap(runtime_, other.runtime_);
-    std::swap(cut_, other.cut_);
-    std::swap(name_, other.name_);
-    std::swap(handles_, other.handles_);
-    std::swap(waits_, other.waits_);
+    OwnedTiles taken(std::move(other));
+    std::swap(runtime_, taken.runtime_);
+    std::swap(cut_, taken.cut_);
+    std::swap(name_, taken.name_);
+    std::swap(handles_, taken.handles_);
+    std::swap(waits_, taken.waits_);
     return *this;
   }
   ~OwnedTiles() {

@@ -94,6 +94,16 @@ TEST_CASE("a tile that is moved to itself stays, and one that was moved from tak
   CHECK(a.name() == "c");
 }
 
+TEST_CASE("a tile that takes another ends what it was", "[tile][lifetime]") {
+  Serial runtime;
+  auto a = filled(runtime, "a"), b = filled(runtime, "b");
+  auto const was = a.handle();
+  a = std::move(b);
+  CHECK(a.name() == "b");
+  CHECK_THROWS_AS(b.read(), LifetimeError);
+  CHECK_THROWS_AS(runtime.lock(was, Access::read), LifetimeError);
+}
+
 TEST_CASE("a tensor that was moved from says so", "[tile][lifetime]") {
   Serial runtime;
   Tensor<float, Serial> a(runtime, Tiling({4, 4}, {2, 2}), "a");
