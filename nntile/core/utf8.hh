@@ -1,0 +1,31 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// UTF-8, as names have it that files shall hold.
+
+#include <cstddef>
+#include <string_view>
+
+namespace nntile::detail {
+
+/// Length of the UTF-8 sequence at the front of `text`; 0 when there is none. Source: Unicode 15.0,
+/// table 3-7.
+inline std::size_t utf8_length(std::string_view text) {
+  auto const byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  unsigned const lead = byte(0);
+  if (lead < 0x80) return text.empty() ? 0 : 1;
+  std::size_t const length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : (lead & 0xF0u) == 0xE0       ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0u) != 0x80) return 0;
+  // No overlong forms, no surrogates, nothing above U+10FFFF.
+  unsigned const second = byte(1);
+  bool const bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+                   (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
+  return bad ? 0 : length;
+}
+
+}  // namespace nntile::detail

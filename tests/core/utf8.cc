@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "nntile/core/utf8.hh"
+
+#include "tests/support/catch.hh"
+
+using nntile::detail::utf8_length;
+
+TEST_CASE("a sequence of UTF-8 is as long as its first byte says", "[core][utf8]") {
+  CHECK(utf8_length("a") == 1);
+  CHECK(utf8_length("\xc3\xb6l") == 2);
+  CHECK(utf8_length("\xe2\x82\xac") == 3);
+  CHECK(utf8_length("\xf0\x9f\x98\x80") == 4);
+}
+
+TEST_CASE("what is no UTF-8 has no length", "[core][utf8]") {
+  for (char const* const text : {"", "\x80", "\xf6", "\xc3", "\xc3(", "\xc0\x80", "\xe0\x80\x80",
+                                 "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80"})
+    CHECK(utf8_length(text) == 0);
+}
