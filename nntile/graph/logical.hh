@@ -17,6 +17,7 @@
 #include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/core/utf8.hh"
 #include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 
@@ -322,8 +323,8 @@ class LogicalGraph {
   inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
-  /// Throws GraphError where a tensor has the name, or it is empty or has control characters;
-  /// `given` is what the caller wrote of it.
+  /// Throws GraphError where a tensor has the name, or it is empty, has control characters or is no
+  /// UTF-8; `given` is what the caller wrote of it.
   void check_free(std::string const& full, std::string const& given) {
     if (full.empty())
       throw GraphError(concat("graph '", name_, "': a tensor without a name; give it one, such as ",
@@ -334,6 +335,11 @@ class LogicalGraph {
                                 " bytes, holds the control character ",
                                 static_cast<int>(static_cast<unsigned char>(c)),
                                 "; no file could name it"));
+    for (std::string_view rest = full; !rest.empty(); rest.remove_prefix(detail::utf8_length(rest)))
+      if (detail::utf8_length(rest) == 0)
+        throw GraphError(concat("graph '", name_, "': the name of a tensor, ", full.size(),
+                                " bytes, is no UTF-8 from byte ", full.size() - rest.size(),
+                                " on; no file could name it"));
     std::uint32_t const* const id = by_name_.find(full);
     if (id == nullptr) return;
     TensorSpec const& spec = tensors_[*id].spec;

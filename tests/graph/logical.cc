@@ -118,6 +118,9 @@ TEST_CASE("a name is something that errors and files can tell", "[graph][logical
   for (auto const& name : {std::string("a\nb"), std::string("a\0b", 3), std::string("\x7f")})
     CHECK(contains(message_of<GraphError>([&] { graph.input({.shape = {8}}, name); }),
                    "holds the control character"));
+  CHECK(message_of<GraphError>([&] { graph.input({.shape = {8}}, "w\xf6rter"); }) ==
+        "graph 'g': the name of a tensor, 6 bytes, is no UTF-8 from byte 1 on; no file could name "
+        "it");
   Node const x = graph.input({.shape = {8}}, "\xc3\xa4 [h.0]");
   CHECK_THROWS_AS(x.named("a\tb"), GraphError);
   CHECK(x.name() == "\xc3\xa4 [h.0]");
