@@ -197,8 +197,9 @@ template <Runtime R> class CompiledGraph {
     return {*runtime_, events_};
   }
   /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
-  /// each other one behind the one before it. Throws PlanError (no such phase, or the plan does
-  /// not keep them apart), LifetimeError (out of turn).
+  /// each other one behind the one before it. Reads what inputs are bound to then, whatever phases
+  /// before it have read. Throws PlanError (no such phase, or the plan does not keep them apart),
+  /// LifetimeError (out of turn).
   GraphRun<R> execute_async(std::string_view phase) & {
     submit_phase("execute_async", phase);
     return {*runtime_, events_};
