@@ -70,6 +70,12 @@ inline DynamicArray<double> slack_of(Plan const& plan, TaskOrder const& order,
 
 namespace detail {
 
+/// Whether a task sends a tile to another rank, or receives one.
+inline bool is_transfer(Plan const& plan, PlannedTask const& task) {
+  KernelKind const kind = plan.kernels()[task.kernel].kind;
+  return kind == KernelKind::send || kind == KernelKind::receive;
+}
+
 /// Throws ValueError where a plan is simulated on what has a fault.
 inline void check_model(Plan const& plan, char const* of, std::string const& fault) {
   if (!fault.empty())
@@ -126,7 +132,8 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
     while (!coming.empty() && coming.front().since <= worker)
       push(ready, pop(coming, later), less_urgent);
     Item const next = pop(ready, less_urgent);
-    double const seconds = task_seconds(plan.tasks()[next.task].cost, machine);
+    PlannedTask const& task = plan.tasks()[next.task];
+    double const seconds = detail::is_transfer(plan, task) ? 0 : task_seconds(task.cost, machine);
     worker += seconds;
     result.busy += seconds;
     result.elapsed = std::max(result.elapsed, worker);

@@ -7,6 +7,7 @@
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/hand_part.hh"
 #include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -79,6 +80,14 @@ TEST_CASE("a plan of one place takes what simulating its workers says", "[graph]
     CHECK(simulate(plan, machine).elapsed ==
           Approx(simulate(plan, machine.host).elapsed).epsilon(0.02));
   }
+}
+
+TEST_CASE("transfers among ranks take no time", "[graph][simulate]") {
+  Plan const plan = HandPart(0, 2).work(2, {write(0)}).send(0, 1).work(3, {write(1)}).plan();
+  PlacesModel late = model;
+  late.host.task_overhead = 1;
+  CHECK(simulate(plan, late.host).elapsed == 3 + 4);
+  CHECK(simulate(plan, late).elapsed == 3 + 4);
 }
 
 TEST_CASE("less memory on a device means more copies, which take their time", "[graph][simulate]") {
