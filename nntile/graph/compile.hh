@@ -21,9 +21,6 @@ inline Plan plan_of(LogicalGraph const& graph, PlanOptions const& options) {
     throw PlanError(concat("plan '", graph.name(), "': a mesh has ranks, which plan a part each: ",
                            "Plan(graph, options, rank) or compile_part(), graph/parts.hh"));
   if (options.tile == PlanOptions::automatic) return passes::choose_tile(graph, options);
-  if (options.tile < 0)
-    throw PlanError(concat("plan '", graph.name(), "': a tile of ", options.tile,
-                           "; 0 leaves tensors whole, PlanOptions::automatic chooses"));
   return Plan(passes::run_all(graph, options));
 }
 

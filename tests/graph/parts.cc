@@ -234,6 +234,9 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
   CHECK(contains(message_of<PlanError>([&] { Plan(layer.graph, options, 0); }),
                  "since a tensor that exists has 1 tiles along it: plan all graphs of a store with "
                  "the same mesh and rules"));
+  options = {.tile = -5, .mesh = {{"tensor", 2}}, .rules = tensor_parallel()};
+  CHECK(message_of<PlanError>([&] { Plan(layer.graph, options, 0); }) ==
+        "plan 'layer': a tile of -5; 0 leaves tensors whole, PlanOptions::automatic chooses");
 }
 
 TEST_CASE("an axis that an op needs whole is refused with rules that do", "[graph][parts]") {

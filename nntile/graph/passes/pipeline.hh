@@ -36,6 +36,9 @@ inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options
   if (std::string const fault = fault_of(options.machine); !fault.empty())
     throw PlanError(concat("plan '", graph.name(), "': PlanOptions::machine has ", fault));
   check_names(graph);
+  if (options.tile < 0)
+    throw PlanError(concat("plan '", graph.name(), "': a tile of ", options.tile,
+                           "; 0 leaves tensors whole, PlanOptions::automatic chooses"));
   PlanData plan;
   plan.name = graph.name();
   plan.tile = options.tile;
