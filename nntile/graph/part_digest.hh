@@ -50,7 +50,7 @@ struct PartDigest {
 
   static std::uint64_t of_options(PlanOptions const& options) {
     Digest digest;
-    digest.add(options.keep_received);
+    digest.add(options.keep_received).add(options.by_phase ? 1u : 0u);
     digest.add(static_cast<std::uint64_t>(options.schedule)).add(options.micro_batches);
     for (MeshAxis const& axis : options.mesh)
       digest.add(axis.name).add(static_cast<std::uint64_t>(axis.size));

@@ -252,6 +252,9 @@ TEST_CASE("ranks that plan different things all learn which one differs", "[comm
        "same "
        "options and files",
        [](PlanOptions& options) { options.rules.push_back({.axis = "vocab"}); }},
+      {"plan 'rows': rank 2 has another mesh, rules or dims than rank 0: start all ranks with the "
+       "same options and files",
+       [](PlanOptions& options) { options.by_phase = true; }},
       {"plan 'rows': rank 2 has another tilings or homes of tiles than rank 0: start all ranks "
        "with "
        "the same options and files",
