@@ -232,9 +232,14 @@ inline JobTasks job_tasks(std::span<Plan const> parts) {
 
 /// The same by one walk, without planning each part: the same tasks and slots, without the hints of
 /// a policy. Throws what planning a part does. Cost: linear in the tasks of all ranks, 50 bytes for
-/// each.
+/// each; where values have other places than the host, that of planning each part.
 inline JobTasks job_tasks(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
+  if (!passes::on_host_alone(options)) {
+    std::vector<Plan> parts;
+    for (int rank = 0; rank < mesh.ranks(); ++rank) parts.emplace_back(graph, options, rank);
+    return job_tasks(parts);
+  }
   detail::Job const of = detail::job_of(graph, options, mesh);
   passes::PartLists lists(of.plan, mesh, of.homes, options.keep_received);
   detail::JobTasksBuilder builder(graph.name());

@@ -196,6 +196,18 @@ TEST_CASE("the walk through a job gives what its parts give", "[graph][simulate]
   CHECK(tried > 30);
 }
 
+TEST_CASE("the walk through a job of several places gives what its parts give",
+          "[graph][simulate]") {
+  TinyGptGraph const gpt({.batch = 2, .numerics = {.groups = {{"batch", 2}}}});
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"data", 2}}, .rules = fsdp()};
+  options.place = {{.role = Role::state}, {.place = device(0)}};
+  ClusterModel const cluster;
+  CHECK(simulate(job_tasks(gpt.graph, options), cluster, true) ==
+        simulate(parts_of(gpt.graph, options), cluster, true));
+  options.capacity = {{device(0), 64}};
+  CHECK_THROWS_AS(job_tasks(gpt.graph, options), PlaceFull);
+}
+
 TEST_CASE("two runs of a job are equal, and a machine without limits is a lower bound",
           "[graph][simulate]") {
   for (std::uint64_t seed = 100; seed <= 130; ++seed) {
