@@ -62,15 +62,22 @@ struct Job {
 /// have no arguments, as far as rules say which they are; or those of a thin job.
 enum class PartOf { whole_job, own_arguments, thin_job };
 
+/// The tile that is best on one rank; where it has not the room that ranks have together, the one
+/// that needs least. Throws PlanError.
+inline Index tile_of_job(LogicalGraph const& graph, PlanOptions alone) {
+  alone.mesh.clear(), alone.rules.clear();
+  try {
+    return passes::choose_tile(graph, alone, true).tile();
+  } catch (PlaceFull const&) {
+    return passes::least_tile;
+  }
+}
+
 /// The job for all ranks, or what one of them goes through. Throws PlanError, and NotThin where
 /// there is no such.
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh,
                   int rank = 0, PartOf part = PartOf::whole_job) {
-  if (options.tile == PlanOptions::automatic) {
-    PlanOptions alone = options;
-    alone.mesh.clear(), alone.rules.clear();
-    options.tile = passes::choose_tile(graph, alone).tile();
-  }
+  if (options.tile == PlanOptions::automatic) options.tile = tile_of_job(graph, options);
   PlanData plan = passes::to_tilings(graph, options);
   BoundDims const dims(graph, options.dims);
   DynamicArray<bool> used;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Plans for several places: what is copied where, and when.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "nntile/graph/dump.hh"
 #include "nntile/graph/graph.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/graph/places.hh"
 #include "nntile/ops.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -64,6 +66,24 @@ TEST_CASE("an automatic tile is one that fits", "[graph][places][single-threaded
   CHECK(plan.memory({0, device(0)}).total() <= Index{900} * 1024);
   options.capacity[0].bytes = 4096;
   CHECK(contains(message_of<PlanError>([&] { Plan(of.graph, options); }), "at once"));
+}
+
+TEST_CASE("an automatic tile is one of ranks that have room together",
+          "[graph][places][single-threaded]") {
+  TinyGptGraph const of({.batch = 4, .numerics = {.groups = {{"batch", 4}}}});
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"data", 4}}, .rules = fsdp()};
+  Index most = 0;
+  for (int rank = 0; rank < 4; ++rank)
+    most = std::max(most, Plan(of.graph, options, rank).memory({rank, host}).total());
+  options.capacity = {{host, most}};
+  for (Index const tile : {Index{64}, PlanOptions::automatic}) {
+    options.tile = tile;
+    for (int rank = 0; rank < 4; ++rank)
+      CHECK(Plan(of.graph, options, rank).memory({rank, host}).total() <= most);
+  }
+  options.mesh.clear();
+  options.rules.clear();
+  CHECK_THROWS_AS(Plan(of.graph, options), PlaceFull);  // one rank alone keeps more
 }
 
 TEST_CASE("what is written several times goes home once", "[graph][places]") {

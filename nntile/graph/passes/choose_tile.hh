@@ -17,26 +17,30 @@ inline bool on_devices(PlanOptions const& options) {
                      [](PlaceRule const& rule) { return is_on_device(rule.place); });
 }
 
+/// The least of the candidates, whose tasks need the least memory at once.
+inline constexpr int least_tile = 64;
+
 /// Plans with each candidate and keeps the one whose simulated makespan is shortest; among equals
 /// the largest tile. Candidates that do not fit into the capacities are passed over; where none
 /// fits, the error is that of the smallest tiles. On devices tensors stay whole where that fits,
-/// and tiles may be larger than a cache.
-inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options) {
+/// and tiles may be larger than a cache. `tried`: the error need not say how much is enough.
+inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, bool tried = false) {
   bool const devices = on_devices(options);
   Plan best{PlanData()};
   double least = 0;
-  for (Index const side : {0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64}) {
-    if (!devices && (side == 0 || (side > 64 && side * side * static_cast<Index>(sizeof(float)) >
-                                                    options.machine.cache)))
+  for (Index const side : {0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, least_tile}) {
+    if (!devices &&
+        (side == 0 || (side > least_tile &&
+                       side * side * static_cast<Index>(sizeof(float)) > options.machine.cache)))
       continue;
     PlanOptions candidate = options;
     candidate.tile = side;
     candidate.even = side > 0;
     bool const first = best.tensors().empty();
-    bool const last = side == 64 && first;
+    bool const last = side == least_tile && first;
     Plan plan{PlanData()};
     try {
-      plan = Plan(run_all(graph, candidate, !last));
+      plan = Plan(run_all(graph, candidate, tried || !last));
     } catch (PlanError const&) {
       if (last || (first && options.capacity.empty())) throw;
       continue;
