@@ -4,12 +4,12 @@
 // devices, and how many with a disk, NNTILE_RANDOM_SEED (1) from which seed on.
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include "tests/graph/random_graph.hh"
+#include "tests/graph/scattered.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/copied.hh"
 #include "tests/support/device_runtimes.hh"
@@ -24,22 +24,6 @@ using namespace nntile;
 using namespace nntile::test;
 
 namespace {
-
-/// Bytes of a place's arena that its tasks need at once.
-Index largest_task(Plan const& plan, Place const& place) {
-  Index most = 0;
-  for (PlannedTask const& task : plan.tasks()) {
-    std::map<std::uint32_t, Index> slots;
-    for (Use<BufferId> const& use : plan.uses(task)) {
-      PlannedBuffer const& buffer = plan.buffers()[use.handle];
-      if (buffer.slot != no_id && buffer.location.place == place) slots[use.handle] = buffer.bytes;
-    }
-    Index sum = 0;
-    for (auto const& [number, bytes] : slots) sum += bytes;
-    most = std::max(most, sum);
-  }
-  return most;
-}
 
 /// A graph with gradients, and the loss and gradients that the host alone has; none where it cannot
 /// be planned.
@@ -66,15 +50,12 @@ struct OnHost {
   /// beside what it keeps. Returns the plan without that.
   Plan scatter(std::vector<Place> const& places, Place const& cramped = device(0)) {
     std::mt19937 draw(static_cast<unsigned>(seed));
-    for (std::uint32_t id = 0; id < random.graph.tensor_count(); ++id)
-      options.place.push_back({.tensors = random.graph.tensor_at(id).name,
-                               .place = places[draw() % places.size()],
-                               .optional = true});  // what is pruned, or a view, has none
+    test::scatter(options, random.graph, places, draw);
     Plan roomy(random.graph, options);
-    Index const least = largest_task(roomy, cramped);
-    if (seed % 2 == 0)
-      options.capacity = {{cramped, roomy.memory({0, cramped}).stored + least +
-                                        64 * static_cast<Index>(draw() % 2)}};
+    room = largest_task(roomy, cramped);
+    if (seed % 2 != 0) return roomy;
+    room += 64 * static_cast<Index>(draw() % 2);
+    options.capacity = {{cramped, roomy.memory({0, cramped}).stored + room}};
     return roomy;
   }
 
@@ -82,6 +63,7 @@ struct OnHost {
   RandomGraph random;
   std::vector<Node> values;
   PlanOptions options;
+  Index room = 0;  // of the place that has little, besides what it keeps
   std::optional<std::vector<double>> expected;
 };
 
@@ -100,8 +82,9 @@ TEST_CASE("random graphs have the same bits wherever their tensors live",
       CHECK(of.results(evaluation) == of.expected);
       ++compared;
       cramped += static_cast<int>(seed % 2 == 0 && !(evaluation.plan() == roomy));
-    } catch (PlanError const& error) {  // one task needs as much
+    } catch (PlaceFull const& error) {  // one task needs as much
       CHECK(contains(error.what(), "at once"));
+      CHECK(fault_of_text(error.what(), of.room) == "");
       ++refused;
     }
   }
@@ -139,8 +122,9 @@ TEMPLATE_LIST_TEST_CASE("random graphs on 1, 2 and 4 emulated devices have the b
     Plan const roomy = of.scatter(places);
     try {
       (void)Plan(of.random.graph, of.options);
-    } catch (PlanError const& error) {  // one task needs as much
+    } catch (PlaceFull const& error) {  // one task needs as much
       CHECK(contains(error.what(), "at once"));
+      CHECK(fault_of_text(error.what(), of.room) == "");
       of.options.capacity.clear();
     }
     testing::EmulatedOptions const emulated{
@@ -179,8 +163,9 @@ TEMPLATE_LIST_TEST_CASE("random graphs with memory on the disk have the bits of 
                              : of.scatter({host, device(0), device(0), disk});
     try {
       (void)Plan(of.random.graph, of.options);
-    } catch (PlanError const& error) {  // one task needs as much
+    } catch (PlaceFull const& error) {  // one task needs as much
       CHECK(contains(error.what(), "at once"));
+      CHECK(fault_of_text(error.what(), of.room) == "");
       of.options.capacity.clear();
     }
     testing::EmulatedOptions const emulated{.seed = seed % 4 == 1 ? seed : 0,

@@ -112,9 +112,10 @@ class CopyPass {
   static constexpr std::uint32_t ahead = 4;  // tasks
   static constexpr Index unlimited = INT64_MAX;
 
-  /// `limits`: of what a place holds besides kept tensors.
-  CopyPass(PlanData plan, Homes const& homes, std::vector<PlaceCapacity> const& limits)
-      : plan_(std::move(plan)), homes_(homes) {
+  /// `limits`: of what a place holds besides kept tensors; `rooms`: the same in errors.
+  CopyPass(PlanData plan, Homes const& homes, std::vector<PlaceCapacity> const& limits,
+           std::vector<PlaceCapacity> const& rooms)
+      : plan_(std::move(plan)), homes_(homes), rooms_(rooms) {
     (void)index(host);
     for (PlannedTensor const& tensor : plan_.tensors) (void)index(tensor.place);
     for (PlaceCapacity const& limit : limits) state_[index(limit.place)].limit = limit.bytes;
@@ -167,7 +168,9 @@ class CopyPass {
   }
   std::uint8_t home(BufferId b) { return index(plan_.tensors[plan_.buffers[b].tensor].place); }
   /// Whether the place keeps the tile, so that it needs no room.
-  bool fixed(BufferId b, std::uint8_t at) { return kept(b) && home(b) == at; }
+  bool fixed(BufferId b, std::uint8_t at) const {
+    return kept(b) && plan_.tensors[plan_.buffers[b].tensor].place == state_[at].place;
+  }
 
   /// Notes the places of values before a run, and the next use of each tile.
   void begin() {
@@ -244,7 +247,7 @@ class CopyPass {
   void bring(Use<BufferId> use, std::uint8_t at, std::uint32_t t) {
     BufferId const b = use.handle;
     if (state_[at].buffer[b] != no_id) return;
-    if (!make_room_for(b, at, t)) fail(at, t);
+    if (!make_room_for(b, at, t)) fail(b, at, t);
     if (reads(use.access))
       fetch(b, at, 2 * t);
     else
@@ -315,7 +318,7 @@ class CopyPass {
     bool const far = state_[from].place == disk || state_[to].place == disk;
     if (!far || from == 0 || to == 0) return copy(b, from, to, when);
     bool const there = state_[0].buffer[b] != no_id;
-    if (!there && !make_room_for(b, 0, when / 2)) fail(0, when / 2);
+    if (!there && !make_room_for(b, 0, when / 2)) fail(b, 0, when / 2);
     if (!there) copy(b, from, 0, when);
     copy(b, 0, to, when);
     if (state_[0].next[b] == never && !fixed(b, 0)) drop(b, 0);
@@ -374,26 +377,43 @@ class CopyPass {
   }
   void move_out(BufferId b, std::uint8_t at, std::uint32_t t) {
     std::uint8_t const to = kept(b) ? home(b) : index(behind(state_[at].place));
-    if (to == at || !make_room_for(b, to, t)) fail(at, t);
+    if (to == at || !make_room_for(b, to, t)) fail(b, to, t);
     move(b, at, to, 2 * state_[at].last[b] + 1);
   }
 
-  [[noreturn]] void fail(std::uint8_t at, std::uint32_t t) const {
+  /// A place has no room for a tile amid task t, beside what cannot leave it.
+  [[noreturn]] void fail(BufferId tile, std::uint8_t at, std::uint32_t t) const {
     PlannedTask const& task = plan_.tasks[t];
-    Index bytes = 0;
-    BufferId largest = plan_.uses_of(task).front().handle;
-    for (Use<BufferId> const& use : plan_.uses_of(task)) {
-      bytes += plan_.buffers[use.handle].bytes;
-      if (plan_.buffers[use.handle].bytes > plan_.buffers[largest].bytes) largest = use.handle;
+    AtPlace const& place = state_[at];
+    Index bytes = place.live + plan_.buffers[tile].bytes, own = 0;
+    BufferId largest = no_id;
+    auto const uses = plan_.uses_of(task);
+    for (std::size_t u = 0; at == at_[t] && u < uses.size(); ++u) {
+      BufferId const b = uses[u].handle;
+      bool known = fixed(b, at);
+      for (std::size_t v = 0; v < u; ++v) known = known || uses[v].handle == b;
+      if (known) continue;
+      own += plan_.buffers[b].bytes;
+      if (largest == no_id || plan_.buffers[b].bytes > plan_.buffers[largest].bytes) largest = b;
     }
+    if (largest == no_id || plan_.buffers[tile].bytes > plan_.buffers[largest].bytes)
+      largest = tile;
+    bytes = std::max(bytes, own);
+    Index room = place.limit;
+    for (PlaceCapacity const& of : rooms_)
+      if (of.place == place.place) room = of.bytes;
+    std::string const lost =
+        room == place.limit ? "" : concat(", ", room - place.limit, " of them between slots,");
     throw PlaceFull(
-        concat("plan '", plan_.name, "': ", to_string(state_[at].place), " has ", state_[at].limit,
-               " bytes besides the tensors that it keeps, and ", plan_.kernels[task.kernel].name,
-               " of '", plan_.tensors[task.tensor].name, "', tile ", task.tile, ", uses ", bytes,
-               " at once, a tile of '", plan_.tensors[plan_.buffers[largest].tensor].name,
-               "' the most, ", plan_.buffers[largest].bytes,
+        concat("plan '", plan_.name, "': ", to_string(place.place), " has ", room,
+               " bytes besides the tensors that it keeps", lost.empty() ? "," : lost, " and ",
+               at == at_[t] ? "" : "what is copied by way of it beside ",
+               plan_.kernels[task.kernel].name, " of '", plan_.tensors[task.tensor].name,
+               "', tile ", task.tile, ", uses ", bytes, " at once, a tile of '",
+               plan_.tensors[plan_.buffers[largest].tensor].name, "' the most, ",
+               plan_.buffers[largest].bytes,
                "; give it more, smaller tiles, or keep fewer tensors there"),
-        state_[at].place);
+        place.place);
   }
 
   /// Puts the copies among the tasks.
@@ -418,6 +438,7 @@ class CopyPass {
 
   PlanData plan_;
   Homes const& homes_;
+  std::vector<PlaceCapacity> const& rooms_;
   DynamicArray<AtPlace> state_;
   DynamicArray<std::uint8_t> at_;     // of a task
   DynamicArray<std::uint32_t> next_;  // of a use: the task that uses the tile next at its place

@@ -73,8 +73,9 @@ inline PlanData fit(PlanData const& plan, Homes const& homes,
                     std::vector<PlaceCapacity> const& capacity) {
   std::vector<PlaceCapacity> limits = capacity;
   for (PlaceCapacity& limit : limits) limit.bytes -= kept_bytes(plan, limit);
+  std::vector<PlaceCapacity> const rooms = limits;
   for (;;) {
-    PlanData result = lifetime(CopyPass(plan, homes, limits).run(), capacity);
+    PlanData result = lifetime(CopyPass(plan, homes, limits, rooms).run(), capacity);
     bool fits = true;
     for (std::size_t i = 0; i < limits.size(); ++i)
       for (MemoryReport const& report : result.memory)
@@ -131,7 +132,10 @@ inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions con
   } catch (PlaceFull const& full) {
     if (tried) throw;
     Index const least = least_capacity(plan, homes, options.capacity, full.place);
-    if (least == 0) throw;
+    if (least == 0)
+      throw PlaceFull(concat(std::string_view(full.what()), "; more of ", to_string(full.place),
+                             " alone is not enough, as others are full, too"),
+                      full.place);
     throw PlaceFull(concat(std::string_view(full.what()), "; the least that fits is ", least,
                            " bytes of ", to_string(full.place)),
                     full.place, least);
