@@ -233,8 +233,12 @@ class Slicer {
     for (auto const& use : call.uses)
       if (use.access == Access::write) needed_.remove(use.handle);
     for (auto const& use : call.uses)
-      if (reads(use.access)) needed_.add(use.handle);
+      if (reads(use.access) || leaves_some(c, use.access)) needed_.add(use.handle);
     return true;
+  }
+  /// Whether results of the task in question have bytes that it did not write.
+  bool leaves_some(std::size_t c, Access access) const {
+    return c == target_ && access == Access::write_disjoint;
   }
   /// A task that submits and has ended is kept as a whole or not at all: whether it fails, and so
   /// what it marks, depends on each of its tasks.

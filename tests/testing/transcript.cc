@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -318,6 +319,26 @@ TEST_CASE("what a task accesses in no order is not looked at", "[testing][transc
   std::uint64_t const left = io::hash64(std::as_bytes(std::span(&one, 1)));
   CHECK(testing::run(ring.transcript(), ring.inner())[0].hashes ==
         std::vector{left, std::uint64_t{0}});
+}
+
+TEST_CASE("a task that writes some bytes alone is reduced with what left the others",
+          "[testing][transcript]") {
+  static constexpr Codelet half{"half", +[](KernelCall const& call) noexcept -> Status {
+                                  auto const at =
+                                      *static_cast<unsigned char const*>(call.arguments);
+                                  std::memset(static_cast<std::byte*>(call.buffers[0]) + at, at, 4);
+                                  return {};
+                                }};
+  Transcribe<Serial> recorder;
+  Use<Transcribe<Serial>::Handle> const uses[] = {{recorder.allocate(8), Access::write_disjoint}};
+  static constexpr unsigned char begins[] = {0, 4};
+  for (unsigned char const& at : begins)
+    recorder.submit({&half, uses, std::as_bytes(std::span(&at, 1)), {}, {}});
+  recorder.wait_all();
+  Transcript const run = recorder.transcript(), part = slice(run, 1);
+  CHECK(part.tasks() == 2);
+  Serial serial;
+  CHECK(testing::run(part, serial).back() == testing::run(run, serial)[1]);
 }
 
 TEST_CASE("a transcript is saved and loaded", "[testing][transcript]") {
