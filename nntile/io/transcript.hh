@@ -3,7 +3,8 @@
 // Transcripts of runs as text files.
 //
 // One line a call; words stand between single spaces:
-//   nntile transcript 1               2 where tasks submit tasks
+//   nntile transcript 1               2 where tasks submit tasks; 3 where hints name devices, and
+//                                     DEVICE stands behind each OFFLOAD
 //   allocate BYTES LIFETIME           makes buffer 0, 1, 2, ...
 //   adopt w|r HEX                     likewise; r: read-only
 //   retire BUFFER
@@ -74,7 +75,9 @@ inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet
   using CallKind = TranscribedCall::Kind;
   bool const nests = std::ranges::any_of(
       run.calls, [](TranscribedCall const& call) { return call.kind == CallKind::orchestrate; });
-  std::string text(detail::transcript_heads[nests ? 1 : 0]);
+  bool const devices = std::ranges::any_of(
+      run.calls, [](TranscribedCall const& call) { return call.hints.device != -1; });
+  std::string text(detail::transcript_heads[devices ? 2 : nests ? 1 : 0]);
   auto const put = [&](auto const&... words) { ((text += concat(' ', words)), ...); };
   auto const put_task = [&](TranscribedCall const& call) {
     text += call.uses.empty() ? " -" : " ";
@@ -83,7 +86,9 @@ inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet
                      detail::access_letters[static_cast<std::size_t>(call.uses[i].access)],
                      call.uses[i].handle);
     put(call.hints.worker, call.hints.priority, call.hints.node, int{call.hints.prefetch},
-        int{call.hints.offload}, "");
+        int{call.hints.offload});
+    if (devices) put(call.hints.device);
+    text += ' ';
     detail::append_word(text, call.tensor);
     put(call.tile);
   };

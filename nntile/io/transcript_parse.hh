@@ -30,8 +30,8 @@ struct NamedCodelet {
 
 namespace detail {
 
-inline constexpr std::string_view transcript_heads[] = {"nntile transcript 1\n",
-                                                        "nntile transcript 2\n"};  // by version
+inline constexpr std::string_view transcript_heads[] = {
+    "nntile transcript 1\n", "nntile transcript 2\n", "nntile transcript 3\n"};  // by version
 inline constexpr std::string_view access_letters = "rwuado";  // in the order of Access
 inline constexpr std::string_view call_names[] = {"allocate",    "adopt",    "retire",
                                                   "submit",      "read",     "write",
@@ -56,8 +56,9 @@ class TranscriptReader {
            !text_.starts_with(transcript_heads[version_ - 1]))
       ++version_;
     if (version_ > std::size(transcript_heads))
-      fail("not a transcript of version 1 or 2: it does not begin with '",
-           transcript_heads[0].substr(0, transcript_heads[0].size() - 1), "', or 2 in place of 1");
+      fail("not a transcript of version 1 to 3: it does not begin with '",
+           transcript_heads[0].substr(0, transcript_heads[0].size() - 1),
+           "', or 2 or 3 in place of 1");
     next_line();
     Transcript run;
     for (;;) {
@@ -305,6 +306,7 @@ class TranscriptReader {
     call.hints.prefetch = flag("prefetch");
     call.hints.offload = flag("offload");
     call.tensor = name("tensor");
+    if (version_ > 2) call.hints.device = number<int>("device");
     call.tile = number<std::int64_t>("tile");
   }
   void open_body(TranscribedCall const& call) {

@@ -351,6 +351,20 @@ TEST_CASE("a transcript is saved and loaded", "[testing][transcript]") {
                  "codelet 'step' of tensor '' is not among the 0 that have names"));
 }
 
+TEST_CASE("hints at a device are saved", "[testing][transcript]") {
+  Transcribe<Serial> recorder;
+  std::uint64_t value = 0;
+  auto const a = recorder.adopt(std::as_writable_bytes(std::span(&value, 1)));
+  Use<Transcribe<Serial>::Handle> const uses[] = {{a, Access::update}};
+  for (int const device : {-1, 2})
+    recorder.submit({&step_codelet, uses, {}, {.device = device}, {}});
+  recorder.wait_all();
+  Transcript const run = recorder.transcript();
+  std::string const text = io::transcript_text(run, own);
+  CHECK(text.starts_with("nntile transcript 3\n"));
+  CHECK(io::transcript_of(text, "run", own) == run);
+}
+
 TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcript]") {
   Transcribe<Serial> runtime;
   std::string const text = io::transcript_text(counters(runtime), own);

@@ -86,7 +86,7 @@ TEST_CASE("a transcript with bodies that was cut or changed is refused",
   CHECK(contains(line("end_body ran -"), "no body is open here"));
   CHECK(contains(line(outer, '1'), "'orchestrate' is no call of version 1"));
   CHECK(contains(line("end_body ran -", '1'), "'end_body' is no call of version 1"));
-  CHECK(contains(line(outer, '3'), "not a transcript of version 1 or 2"));
+  CHECK(contains(line(outer, '4'), "not a transcript of version 1 to 3"));
   CHECK(contains(line(outer + "end 2 0"), "1 bodies have no end_body, the last that of task 0"));
   for (std::string const call : {"adopt w 00", "region 0 0 8 -"})
     CHECK(contains(line(outer + call), "is no call of a body, as that of task 0"));
