@@ -141,6 +141,7 @@ class TranscriptReader {
   }
   std::uint32_t new_buffer() {
     buffers_.push_back(here());
+    begins_.push_back(0);
     return count(buffers_) - 1;
   }
   std::uint32_t own_task() {
@@ -305,8 +306,8 @@ class TranscriptReader {
     call.hints.node = number<int>("node");
     call.hints.prefetch = flag("prefetch");
     call.hints.offload = flag("offload");
-    call.tensor = name("tensor");
     if (version_ > 2) call.hints.device = number<int>("device");
+    call.tensor = name("tensor");
     call.tile = number<std::int64_t>("tile");
   }
   void open_body(TranscribedCall const& call) {
@@ -330,14 +331,25 @@ class TranscriptReader {
     open_.pop_back();
   }
 
-  /// Whether it ends behind the buffer is the runtime's to say, which knows its bytes.
-  void check_region(TranscribedCall const& call) const {
+  /// Whether it ends behind the buffer is the runtime's to say, which knows its bytes. It walks
+  /// through the runs, of which steps that overlap may make more than there are bytes.
+  void check_region(TranscribedCall const& call) {
+    constexpr std::size_t most = SIZE_MAX / 2;
+    std::size_t& begin = begins_[call.buffer];
+    begin = begins_[call.of];
+    std::size_t span = SIZE_MAX, runs = 1;
     try {
-      if (span_of(call.region) <= SIZE_MAX / 2 && call.region.offset <= SIZE_MAX / 2) return;
+      span = span_of(call.region);
     } catch (ValueError const&) {
     }
-    fail("region of ", call.region.bytes, " bytes at ", call.region.offset,
-         " has more than 2^63 - 1 from its first to its last");
+    if (call.region.offset > most - begin || span > most - begin - call.region.offset)
+      fail("region of ", call.region.bytes, " bytes at ", call.region.offset,
+           " has more than 2^63 - 1 from the first of its buffer to its last");
+    begin += call.region.offset;
+    for (Region::Step const& step : normalize(call.region).steps)
+      if (__builtin_mul_overflow(runs, step.count, &runs)) runs = SIZE_MAX;
+    if (runs > std::max<std::size_t>(span, 1))
+      fail("region of ", runs, " runs in ", span, " bytes: its steps overlap too often");
   }
 
   void check_end(Transcript const& run, std::size_t before) {
@@ -360,6 +372,7 @@ class TranscriptReader {
   std::vector<Body> open_;  // from the outermost inwards
   std::uint32_t bodies_ = 0;
   std::vector<std::uint32_t> buffers_, tasks_;  // the number of the body that each was made in
+  std::vector<std::size_t> begins_;             // of regions, from the first byte of their buffer
 };
 
 }  // namespace detail
