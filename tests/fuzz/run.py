@@ -16,7 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import usage
 
-TARGETS = ('graph', 'json', 'manifest', 'plan', 'safetensors')
+TARGETS = ('graph', 'json', 'manifest', 'plan', 'safetensors', 'transcript')
 LONGEST = {'graph': 16384, 'plan': 16384}  # bytes of an input, 4096 of others
 # Requests for memory beyond this end a run; a reader asks for some multiple of 4 KiB. The least that can be asked for.
 LARGEST = 1  # MiB

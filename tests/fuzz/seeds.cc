@@ -5,6 +5,7 @@
 #include "nntile/io/manifest.hh"
 #include "nntile/ops/all.hh"
 #include "tests/fuzz/planned_graph.hh"
+#include "tests/fuzz/recorded_runs.hh"
 #include "tests/graph/random_graph.hh"
 #include "tests/io/broken_safetensors.hh"
 #include "tests/io/scratch.hh"
@@ -58,5 +59,8 @@ int main(int argc, char** argv) {
     graphs.push_back(graph_text(test::RandomGraph(seed).graph));
   put_all(folder + "/graph", graphs);
   put_all(folder + "/plan", test::PlannedGraph().plans());
+  std::vector<std::string> runs;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) runs.push_back(test::RandomRun(seed).text());
+  put_all(folder + "/transcript", runs);
   return 0;
 }
