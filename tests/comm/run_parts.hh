@@ -18,6 +18,9 @@
 
 namespace nntile::test {
 
+/// Whether a runtime has the driver's thread alone.
+template <class R> inline constexpr bool runs_alone = std::is_same_v<R, Serial>;
+
 /// Runs job(store), which returns what it sends and receives by its plan, on every rank of the
 /// mesh; the tiles of all ranks. CHECKs that tiles which several hold are equal, and that what went
 /// is what was planned.
@@ -28,7 +31,7 @@ Tiles run_parts(std::vector<MeshAxis> const& mesh, LocalOptions const& local, Jo
   std::optional<std::string> different;
   auto const on_rank = [&](auto& comm) {
     Transfers transfers(comm);
-    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 1 + comm.rank() % 2});
+    R runtime(RuntimeOptions{.workers = runs_alone<R> ? 1 : 1 + comm.rank() % 2});
     TensorStore<R> store(runtime, link_of(transfers));
     std::vector<PlannedTraffic> const planned = job(store);
     Tiles tiles;
