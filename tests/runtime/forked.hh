@@ -12,16 +12,17 @@
 
 namespace nntile::test {
 
-/// What child() returns in a process of its own; -1 if that dies or takes 20 seconds.
+/// What child() returns in a process of its own; the negative number of the signal that ended it,
+/// SIGALRM after two minutes.
 template <class Child> int in_child(Child child) {
   pid_t const process = fork();
   if (process == 0) {
-    (void)alarm(20);
+    (void)alarm(120);
     _exit(child());
   }
   int status = 0;
   (void)waitpid(process, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 /// Whether the call throws what every call of a runtime does in a child process.
