@@ -13,6 +13,7 @@
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/part_tiles.hh"
 #include "tests/graph/random_parts.hh"
+#include "tests/support/places.hh"
 
 namespace nntile::test {
 
@@ -55,11 +56,18 @@ template <class R> class WatchedRuntime : public Forward<R> {
     return Forward<R>::submit(watched);
   }
 
-  std::vector<Watched> tasks;  // sized before the run
+  /// The next so many tasks are watched.
+  void watch(std::size_t count) {
+    tasks.resize(count);
+    next_ = 0;
+  }
+  std::vector<Watched> tasks;
 
  private:
   std::size_t next_ = 0;
 };
+template <class R> WatchedRuntime<R>& watched(WatchedRuntime<R>& runtime) { return runtime; }
+template <class R> auto& watched(Places<R>& runtime) { return runtime.inner(); }
 
 /// An op's task by what it does: node, tile and arguments.
 inline std::string name_of_task(Plan const& plan, PlannedTask const& task) {
@@ -76,12 +84,15 @@ struct Consequences {
   std::vector<int> failed;          // of each rank: its tasks that failed themselves
 };
 
+/// R is a WatchedRuntime, or Places of one.
 template <class R>
 void run_rank(RandomParts const& job, PlanOptions const& options, RankLink const& link,
               std::set<std::string> const& failing, Consequences& all, std::mutex& mutex) {
-  WatchedRuntime<R> runtime(
-      RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 1 + link.rank % 2});
-  TensorStore<WatchedRuntime<R>> store(runtime, link);
+  bool const alone = std::is_same_v<R, WatchedRuntime<Serial>> ||
+                     std::is_same_v<R, Places<WatchedRuntime<Serial>>>;
+  R runtime(RuntimeOptions{.workers = alone ? 1 : 1 + link.rank % 2});
+  TensorStore<R> store(runtime, link);
+  std::vector<Watched>& tasks = watched(runtime).tasks;
   auto step = compile_any(job.graph(), store, options, {.replay = false});
   for (auto const& stored : store.tensors()) {
     if (!stored->spec.attributes.persistent && !stored->spec.attributes.external) continue;
@@ -90,9 +101,9 @@ void run_rank(RandomParts const& job, PlanOptions const& options, RankLink const
     store.write_bytes(*stored, reinterpret_cast<std::byte const*>(zeros.data()));
   }
   Plan const& plan = step.plan();
-  runtime.tasks.resize(plan.tasks().size());
+  watched(runtime).watch(plan.tasks().size());
   for (std::size_t t = 0; t < plan.tasks().size(); ++t)
-    runtime.tasks[t].fails = failing.contains(name_of_task(plan, plan.tasks()[t]));
+    tasks[t].fails = failing.contains(name_of_task(plan, plan.tasks()[t]));
   std::string text;
   try {
     step.execute();
@@ -106,10 +117,10 @@ void run_rank(RandomParts const& job, PlanOptions const& options, RankLink const
   }
   std::lock_guard const guard(mutex);
   for (std::size_t t = 0; t < plan.tasks().size(); ++t)
-    if (plan.kernels()[plan.tasks()[t].kernel].kind == KernelKind::op && !runtime.tasks[t].ran)
+    if (plan.kernels()[plan.tasks()[t].kernel].kind == KernelKind::op && !tasks[t].ran)
       all.cancelled.insert(name_of_task(plan, plan.tasks()[t]));
   all.texts[static_cast<std::size_t>(link.rank)] = text;
-  for (Watched const& task : runtime.tasks)
+  for (Watched const& task : tasks)
     all.failed[static_cast<std::size_t>(link.rank)] += task.ran && task.fails ? 1 : 0;
 }
 

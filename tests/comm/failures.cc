@@ -9,6 +9,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/failing_job.hh"
 #include "tests/comm/run_parts.hh"
+#include "tests/graph/scattered.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
@@ -28,13 +29,16 @@ Consequences run_failing(RandomParts const& job, PlanOptions const& options, Loc
   all.texts.resize(static_cast<std::size_t>(ranks_of(options.mesh)));
   all.failed.resize(all.texts.size());
   if (options.mesh.empty()) {
-    run_rank<R>(job, options, {}, failing, all, mutex);
+    run_rank<WatchedRuntime<R>>(job, options, {}, failing, all, mutex);
     return all;
   }
   LocalWorld world(ranks_of(options.mesh), local);
   auto const thrown = on_ranks(world, [&](LocalComm& comm) {
     Transfers transfers(comm);
-    run_rank<R>(job, options, link_of(transfers), failing, all, mutex);
+    if (options.place.empty())
+      run_rank<WatchedRuntime<R>>(job, options, link_of(transfers), failing, all, mutex);
+    else
+      run_rank<Places<WatchedRuntime<R>>>(job, options, link_of(transfers), failing, all, mutex);
     comm.barrier();
   });
   CHECK(thrown == std::vector<std::string>(thrown.size()));
@@ -56,9 +60,12 @@ TEST_CASE("failures in random graphs cancel what they cancel on one rank", "[com
     LocalOptions const local{
         .seed = seed, .most_delay = job.below(6), .eager_bytes = job.below(2) == 0 ? 0u : 4096u};
     Consequences const one = run_failing<Serial>(job, job.alone(), {}, failing);
-    Consequences const many = seed % 2 == 0
-                                  ? run_failing<Serial>(job, job.options(), local, failing)
-                                  : run_failing<Ring>(job, job.options(), local, failing);
+    PlanOptions options = job.options();
+    if (seed % 3 == 0)
+      scatter(options, job.graph(), {host, device(0), device(0), device(1), disk},
+              [&] { return static_cast<std::size_t>(job.below(1 << 20)); });
+    Consequences const many = seed % 2 == 0 ? run_failing<Serial>(job, options, local, failing)
+                                            : run_failing<Ring>(job, options, local, failing);
     CHECK(many.cancelled == one.cancelled);
     CHECK(contains(one.texts[0], "injected"));
     cancelled += one.cancelled.size();
@@ -106,9 +113,11 @@ TEST_CASE("a message of the wrong size fails its receive, and what needs it on o
           auto const thrown = on_ranks(world, [&](LocalComm& comm) {
             Transfers transfers(comm);
             if (seed % 2 == 0)
-              run_rank<Serial>(job, job.options(), link_of(transfers), {}, all, mutex);
+              run_rank<WatchedRuntime<Serial>>(job, job.options(), link_of(transfers), {}, all,
+                                               mutex);
             else
-              run_rank<Ring>(job, job.options(), link_of(transfers), {}, all, mutex);
+              run_rank<WatchedRuntime<Ring>>(job, job.options(), link_of(transfers), {}, all,
+                                             mutex);
             comm.barrier();
           });
           CHECK(thrown == std::vector<std::string>(thrown.size()));

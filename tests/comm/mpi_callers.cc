@@ -223,8 +223,9 @@ template <class R> void failures(MPI_Comm world, int count) {
       run_rank<Runs>(job, options, link, failing, all, mutex);
       return all;
     };
-    Consequences const one = run(static_cast<Serial*>(nullptr), job.alone(), {});
-    Consequences const here = run(static_cast<R*>(nullptr), job.options(), link_of(transfers));
+    Consequences const one = run(static_cast<WatchedRuntime<Serial>*>(nullptr), job.alone(), {});
+    Consequences const here =
+        run(static_cast<WatchedRuntime<R>*>(nullptr), job.options(), link_of(transfers));
     expect(together(comm, here.cancelled) == one.cancelled, concat("seed ", seed, ": others"));
     std::string const& text = here.texts[static_cast<std::size_t>(comm.rank())];
     if (text.empty()) continue;
