@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The short form of examples/ranks.py without processes: one hash over ranks, ways to share,
 // runtimes and tilings, of steps in micro-batches, in one go or resumed on another mesh.
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <random>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "nntile/graph/parts.hh"
+#include "tests/comm/placed_ranks.hh"
 #include "tests/comm/saved_training.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/sanitized.hh"
+#include "tests/support/setting.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -82,6 +91,48 @@ std::vector<Names> const& names_of_one() {
   return names;
 }
 
+/// Where tensors live, and the place that has room for little.
+struct PlaceCase {
+  char const* name;
+  std::vector<PlaceRule> place;
+  Place full = host;  // with nothing on it: no place is full
+  bool cramped = false;
+};
+std::vector<PlaceCase> placements() {
+  PlaceRule const all{.place = device(0)}, states{.role = Role::state},
+      parameters{.role = Role::parameter}, inputs{.role = Role::input};
+  return {
+      {"host", {}},
+      {"device", {all}},
+      {"states on the host", {states, all}},
+      {"kept on the host, the device full", {states, parameters, inputs, all}, device(0), true},
+      {"two devices", {{.tensors = "*h.0.*", .place = device(1)}, states, all}},
+      {"states on the disk", {{.role = Role::state, .place = disk}, all}},
+      {"the host full", {}, host, true},
+      {"the host full, states on the disk", {{.role = Role::state, .place = disk}}, host, true}};
+}
+/// Gives the place that is full the least with which all ranks have room, which errors say.
+void cramp(Layout& layout, TinyGpt const& sizes, PlaceCase const& placement) {
+  TinyGptGraph const of(sizes);
+  layout.place = placement.place;
+  if (!placement.cramped) return;
+  layout.capacity = {{placement.full, 64}};
+  PlanOptions options = layout.options(sizes);
+  for (int rank = 0; rank < ranks_of(layout.mesh);) try {
+      if (layout.mesh.empty())
+        (void)Plan(of.graph, options);
+      else
+        (void)Plan(of.graph, options, rank);
+      ++rank;
+    } catch (PlaceFull const& error) {
+      INFO(error.what());
+      REQUIRE(error.least > options.capacity[0].bytes);
+      options.capacity[0].bytes = error.least;
+      rank = 0;
+    }
+  layout.capacity = options.capacity;
+}
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("one hash comes out of every way to share, tiling and micro-batching",
@@ -117,5 +168,50 @@ TEST_CASE("steps in micro-batches go on under any mesh, tiling and runtime with 
     CHECK(train_all<Ring>(sizes, layout_of(all[first], first), folder, 1).size() == 1);
     CHECK(train_all<Serial>(sizes, layout_of(all[second], first + 1), folder, 2).size() == 1);
     CHECK(train_all<Ring>(sizes, layout_of(all[third], first), folder, 3) == whole);
+  }
+}
+
+// NNTILE_RANDOM_TRAINING (4) says how many runs, NNTILE_RANDOM_SEED (1) from which seed on.
+TEST_CASE("random runs go on under any mesh, places, tiling and runtime with the same bits",
+          "[comm][matrix]") {
+  Scratch const scratch;
+  auto const all = ways();
+  auto const places = placements();
+  using Devices = Emulated<RingOn<EmulatedWithDisk>>;
+  using Serials = Emulated<SerialOn<EmulatedWithDisk>>;
+  std::map<std::string, Names> one;
+  std::uint64_t const runs = setting("NNTILE_RANDOM_TRAINING", sanitized ? 1 : 4);
+  std::uint64_t const begin = setting("NNTILE_RANDOM_SEED", 1);
+  for (std::uint64_t seed = begin; seed < begin + runs; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    auto const below = [&](std::size_t n) { return random() % n; };
+    TinyGpt sizes = grouped(1 + static_cast<int>(below(2)));
+    if (below(2) == 0) sizes.config.dtype = DType::bf16;
+    sizes.clip = below(2) == 0 ? 0.1 : 1;
+    if (below(3) == 0) sizes.numerics.groups = {{"batch", 4}};
+    std::string const kind = concat(sizes.accumulate, "-", name_of(sizes.config.dtype), "-",
+                                    sizes.clip, "-", sizes.numerics.groups.size());
+    if (!one.contains(kind)) one[kind] = train_all<Serial>(sizes, {}, scratch / kind, 3);
+    Names const& expected = one[kind];
+    REQUIRE(expected[0].size() == 16);
+    sizes.open = below(2) == 0;
+    std::string const folder = scratch / concat("random", seed);
+    std::string trail = concat("seed ", seed, ": ", kind, sizes.open ? ", open" : "");
+    for (int step = 1; step <= 3; ++step) {
+      std::size_t const by_batch[] = {0, 1, 2, 3, 4, 7};  // share no other axis out
+      std::size_t const way =
+          sizes.numerics.groups.size() == 1 ? by_batch[below(6)] : below(all.size());
+      Layout layout = layout_of(all[way], below(2));
+      PlaceCase const& placement = places[below(places.size())];
+      bool const serial = below(2) == 0;
+      trail += concat("; ", all[way].name, ", ", placement.name, serial ? ", serial" : ", ring");
+      INFO(trail);
+      cramp(layout, sizes, placement);
+      Names const names = serial ? train_all<Serials>(sizes, layout, folder, step)
+                                 : train_all<Devices>(sizes, layout, folder, step);
+      if (step == 3) CHECK(names == expected);
+      REQUIRE(names.size() == 1);
+    }
+    if (std::getenv("NNTILE_RANDOM_TRAINING") != nullptr) std::printf("%s\n", trail.c_str());
   }
 }

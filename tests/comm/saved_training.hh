@@ -23,6 +23,19 @@ struct Layout {
   std::vector<ShardRule> rules = {};
   io::Fault const* fault = nullptr;  // of the disk of rank 1
   std::vector<AxisCut> cuts = {{"batch", {1}}, {"head", {1}}};
+  std::vector<PlaceRule> place = {};
+  std::vector<PlaceCapacity> capacity = {};
+
+  /// Options of the training's graph.
+  PlanOptions options(TinyGpt const& sizes) const {
+    PlanOptions options{.tile = 64, .cuts = cuts, .dims = sizes.dims()};
+    options.mesh = mesh;
+    options.rules = rules;
+    options.place = place;
+    options.capacity = capacity;
+    options.by_phase = sizes.accumulate > 1;
+    return options;
+  }
 };
 
 /// A run that layouts share: their bits are equal.
@@ -44,10 +57,7 @@ template <class R, class C>
 std::uint64_t train_rank(C& comm, TinyGpt const& sizes, Layout const& layout,
                          std::string const& folder, int steps) {
   TinyGptGraph const of(sizes);
-  PlanOptions options{.tile = 64, .cuts = layout.cuts};
-  options.mesh = layout.mesh;
-  options.rules = layout.rules;
-  options.by_phase = of.step.accumulates();
+  PlanOptions options = layout.options(sizes);
   Transfers transfers(comm);
   R runtime(RuntimeOptions{.workers = 1});
   TensorStore<R> store(runtime, link_of(transfers));
@@ -56,7 +66,8 @@ std::uint64_t train_rank(C& comm, TinyGpt const& sizes, Layout const& layout,
   CompiledGraph<R> step = compile_any(of.graph, store, options);
   options.by_phase = false;
   options.rules.clear();  // around what the store holds
-  options.cuts.clear();
+  options.place.clear(), options.capacity.clear();
+  options.cuts.clear(), options.dims.clear();
   int done = 0;
   LogicalGraph first("first");
   if (auto const path = directory.latest()) {
@@ -68,9 +79,11 @@ std::uint64_t train_rank(C& comm, TinyGpt const& sizes, Layout const& layout,
     nn::initialize(first, of.step, 1);
   }
   if (first.op_count() > 0) compile_any(first, store, options).execute();
-  store.template write<Index>("positions", of.step.position_values());
+  std::vector<Index> const positions = of.step.position_values(sizes.seq);
+  if (!sizes.open) store.template write<Index>("positions", positions);
   while (done < steps) {
     ++done;
+    if (sizes.open) step.template bind_input<Index>("positions", positions);
     step.template bind_input<float>("lr", std::vector<float>{0.01f});
     step.template bind_input<std::int64_t>("step", std::vector<std::int64_t>{done});
     for (int micro = 0; micro < sizes.accumulate; ++micro) {

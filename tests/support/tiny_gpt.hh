@@ -23,6 +23,12 @@ struct TinyGpt {
   double clip = 1;
   int accumulate = 1;  // micro-batches of a step
   Numerics numerics = {};
+  bool open = false;  // seq and batch are names, which planning binds
+
+  std::vector<BoundDim> dims() const {
+    if (!open) return {};
+    return {{"seq", seq}, {"batch", batch}};
+  }
 };
 
 /// The graph of one training step: loss, gradients, AdamW.
@@ -31,8 +37,8 @@ struct TinyGptGraph {
       : sizes(given),
         graph("tiny", sizes.numerics),
         model(graph, sizes.config),
-        step(model, {.seq = sizes.seq,
-                     .batch = sizes.batch,
+        step(model, {.seq = sizes.open ? Dim("seq") : Dim(sizes.seq),
+                     .batch = sizes.open ? Dim("batch") : Dim(sizes.batch),
                      .accumulate = sizes.accumulate,
                      .adamw = {.clip = sizes.clip}}) {}
 
