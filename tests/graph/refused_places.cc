@@ -39,6 +39,15 @@ TEST_CASE("what cannot be at its place is refused in one line", "[graph][places]
        "plan 'layer': device 0 has 128 bytes besides the tensors that it keeps, and gemm of 'h', "
        "tile 0, uses 192 at once, a tile of 'w' the most, 64; give it more, smaller tiles, or keep "
        "fewer tensors there; the least that fits is 192 bytes of device 0");
+  says({.place = {{.tensors = "h", .place = device(0)}}, .capacity = {{device(0), 64}}},
+       "plan 'layer': device 0 has 64 bytes besides the tensors that it keeps, and gemm of 'h', "
+       "tile 0, uses 192 at once, a tile of 'w' the most, 64; give it more, smaller tiles, or keep "
+       "fewer tensors there; the least that fits is 192 bytes of device 0");
+  says({.place = {{.tensors = "h", .place = device(0)}, {.tensors = "w", .place = device(0)}},
+        .capacity = {{device(0), 192}}},
+       "plan 'layer': device 0 has 64 bytes besides the tensors that it keeps, and gemm of 'h', "
+       "tile 0, uses 128 at once, a tile of 'x' the most, 64; give it more, smaller tiles, or keep "
+       "fewer tensors there; the least that fits is 256 bytes of device 0");
   says({.place = {all_on(0)}, .capacity = {{device(1), 400}, {device(1), 500}}},
        "plan 'layer': two capacities of device 1, 400 and 500 bytes");
   says({.place = {{.tensors = "h", .place = device(-1)}}},

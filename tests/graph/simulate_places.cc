@@ -83,7 +83,8 @@ TEST_CASE("a plan of one place takes what simulating its workers says", "[graph]
 }
 
 TEST_CASE("transfers among ranks take no time", "[graph][simulate]") {
-  Plan const plan = HandPart(0, 2).work(2, {write(0)}).send(0, 1).work(3, {write(1)}).plan();
+  Plan const plan =
+      HandPart(0, 2).work(2, {write(0)}).send(0, 1).receive(1, 1).work(3, {read(1)}).plan();
   PlacesModel late = model;
   late.host.task_overhead = 1;
   CHECK(simulate(plan, late.host).elapsed == 3 + 4);
