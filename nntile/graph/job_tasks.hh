@@ -213,7 +213,7 @@ inline JobTasks job_tasks(std::span<Plan const> parts) {
     builder.add_rank(part, [&](std::uint32_t t) {
       PlannedTask const& task = part.tasks()[t];
       PlannedKernel const& kernel = part.kernels()[task.kernel];
-      if (kernel.kind == KernelKind::send || kernel.kind == KernelKind::receive) {
+      if (is_transfer(kernel.kind)) {
         ends.add(r, t);
         return std::pair(
             kernel.kind == KernelKind::send ? JobTasks::Kind::send : JobTasks::Kind::receive,

@@ -96,6 +96,10 @@ struct TransferArgs {
 
 /// Kinds of tasks: compute an op, or move a tile between locations.
 enum class KernelKind : std::uint8_t { op, copy, send, receive };
+/// Whether tasks of a kind move a tile between ranks.
+constexpr bool is_transfer(KernelKind kind) {
+  return kind == KernelKind::send || kind == KernelKind::receive;
+}
 
 /// The kernel of tasks, by name: codelets are looked up when the plan is bound.
 struct PlannedKernel {

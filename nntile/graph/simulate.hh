@@ -70,12 +70,6 @@ inline DynamicArray<double> slack_of(Plan const& plan, TaskOrder const& order,
 
 namespace detail {
 
-/// Whether a task sends a tile to another rank, or receives one.
-inline bool is_transfer(Plan const& plan, PlannedTask const& task) {
-  KernelKind const kind = plan.kernels()[task.kernel].kind;
-  return kind == KernelKind::send || kind == KernelKind::receive;
-}
-
 /// Throws ValueError where a plan is simulated on what has a fault.
 inline void check_model(Plan const& plan, char const* of, std::string const& fault) {
   if (!fault.empty())
@@ -133,7 +127,8 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
       push(ready, pop(coming, later), less_urgent);
     Item const next = pop(ready, less_urgent);
     PlannedTask const& task = plan.tasks()[next.task];
-    double const seconds = detail::is_transfer(plan, task) ? 0 : task_seconds(task.cost, machine);
+    double const seconds =
+        is_transfer(plan.kernels()[task.kernel].kind) ? 0 : task_seconds(task.cost, machine);
     worker += seconds;
     result.busy += seconds;
     result.elapsed = std::max(result.elapsed, worker);

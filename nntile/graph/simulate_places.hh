@@ -36,8 +36,9 @@ inline Place place_that_runs(Plan const& plan, PlannedTask const& task) {
 /// Seconds of a task of a plan: a copy takes latency + bytes / bandwidth of its link, a transfer
 /// among ranks nothing.
 inline double task_seconds(Plan const& plan, PlannedTask const& task, PlacesModel const& model) {
-  if (detail::is_transfer(plan, task)) return 0;
-  if (plan.kernels()[task.kernel].kind == KernelKind::copy) {
+  KernelKind const kind = plan.kernels()[task.kernel].kind;
+  if (is_transfer(kind)) return 0;
+  if (kind == KernelKind::copy) {
     LinkModel const& link = place_that_runs(plan, task) == disk ? model.disk : model.link;
     return link.latency + static_cast<double>(task.cost.bytes) / link.bandwidth;
   }

@@ -154,7 +154,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
   Json copied = Json::array(), moved = Json::array(), phases = Json::array();
   for (PlannedKernel const& kernel : plan.kernels()) {
     if (kernel.kind == KernelKind::copy) copied.push_back(name_of(kernel.element));
-    if (kernel.kind == KernelKind::send || kernel.kind == KernelKind::receive)
+    if (is_transfer(kernel.kind))
       moved.push_back(Json::object({{"kind", kernel.name}, {"dtype", name_of(kernel.element)}}));
   }
   if (plan.ranks() != 1) {
@@ -203,8 +203,7 @@ inline std::string plan_text(Plan const& plan, LogicalGraph const& graph,
       text += concat(",\"location\":", to_text(detail::json_of(task.location), -1), "}");
       continue;
     }
-    KernelKind const kind = plan.kernels()[task.kernel].kind;
-    bool const moves = kind == KernelKind::send || kind == KernelKind::receive;
+    bool const moves = is_transfer(plan.kernels()[task.kernel].kind);
     std::size_t const at = moves ? 0 : walked.take(t);
     text += t == 0 ? "\n" : ",\n";
     if (moves) {
