@@ -331,8 +331,8 @@ class TranscriptReader {
     open_.pop_back();
   }
 
-  /// Whether it ends behind the buffer is the runtime's to say, which knows its bytes. It walks
-  /// through the runs, of which steps that overlap may make more than there are bytes.
+  /// A runtime, which has the buffer's bytes, refuses what ends behind it. It walks through the
+  /// runs, of which steps that overlap may make more than there are bytes.
   void check_region(TranscribedCall const& call) {
     constexpr std::size_t most = SIZE_MAX / 2;
     std::size_t& begin = begins_[call.buffer];

@@ -56,7 +56,7 @@ template <class R> class WatchedRuntime : public Forward<R> {
     return Forward<R>::submit(watched);
   }
 
-  /// The next so many tasks are watched.
+  /// Watches the next `count` tasks, and none of before.
   void watch(std::size_t count) {
     tasks.resize(count);
     next_ = 0;

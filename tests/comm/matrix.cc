@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The short form of examples/ranks.py without processes: one hash over ranks, ways to share,
 // runtimes and tilings, of steps in micro-batches, in one go or resumed on another mesh.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -91,14 +90,14 @@ std::vector<Names> const& names_of_one() {
   return names;
 }
 
-/// Where tensors live, and the place that has room for little.
+/// Places of tensors, and the one that has room for little.
 struct PlaceCase {
   char const* name;
   std::vector<PlaceRule> place;
   Place full = host;  // with nothing on it: no place is full
   bool cramped = false;
 };
-std::vector<PlaceCase> placements() {
+std::vector<PlaceCase> place_cases() {
   PlaceRule const all{.place = device(0)}, states{.role = Role::state},
       parameters{.role = Role::parameter}, inputs{.role = Role::input};
   return {
@@ -111,7 +110,7 @@ std::vector<PlaceCase> placements() {
       {"the host full", {}, host, true},
       {"the host full, states on the disk", {{.role = Role::state, .place = disk}}, host, true}};
 }
-/// Gives the place that is full the least with which all ranks have room, which errors say.
+/// Gives the full place the least bytes with which all ranks have room, as the errors have it.
 void cramp(Layout& layout, TinyGpt const& sizes, PlaceCase const& placement) {
   TinyGptGraph const of(sizes);
   layout.place = placement.place;
@@ -176,7 +175,7 @@ TEST_CASE("random runs go on under any mesh, places, tiling and runtime with the
           "[comm][matrix]") {
   Scratch const scratch;
   auto const all = ways();
-  auto const places = placements();
+  auto const places = place_cases();
   using Devices = Emulated<RingOn<EmulatedWithDisk>>;
   using Serials = Emulated<SerialOn<EmulatedWithDisk>>;
   std::map<std::string, Names> one;

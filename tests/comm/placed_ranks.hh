@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Runtimes of several places for the ranks of a process, and what their plans say of these.
+// Runtimes of several places for the ranks of a process, compared with their plans.
 
 #include <string>
 
@@ -12,7 +12,7 @@
 
 namespace nntile::test {
 
-/// A runtime with emulated devices, late by a seed of its rank's, and a disk.
+/// A runtime with two emulated devices, whose delays follow from its workers, and a disk.
 template <class R> struct Emulated : R {
   explicit Emulated(RuntimeOptions const& options)
       : R(options, DiskOptions{.capacity = std::size_t{1} << 26},

@@ -23,7 +23,7 @@ inline constexpr int least_tile = 64;
 /// Plans with each candidate and keeps the one whose simulated makespan is shortest; among equals
 /// the largest tile. Candidates that do not fit into the capacities are passed over; where none
 /// fits, the error is that of the smallest tiles. On devices tensors stay whole where that fits,
-/// and tiles may be larger than a cache. `tried`: the error need not say how much is enough.
+/// and tiles may be larger than a cache. `tried`: the error may lack how much is enough.
 inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, bool tried = false) {
   bool const devices = on_devices(options);
   Plan best{PlanData()};

@@ -37,8 +37,8 @@ class RankLoads {
       heap_.push_back({most({}, a, coordinate(turn)), turn});
     std::make_heap(heap_.begin(), heap_.end());
   }
-  /// Adds bytes to the ranks of a box at the coordinate whose fullest rank has least, of several
-  /// such that whose turn is first; the coordinate.
+  /// Adds bytes to the ranks of a box at the coordinate whose fullest rank has least, the first by
+  /// turn of several such; the coordinate.
   std::int16_t deal(RankBox const& box, std::size_t a, Index bytes) {
     std::int16_t least = 0;
     if (!heap_.empty()) {
