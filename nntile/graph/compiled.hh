@@ -182,10 +182,11 @@ template <Runtime R> class CompiledGraph {
       throw GraphError(concat("watch: '", name, "' is ", name_of(stored.storage), ", so that its ",
                               "memory changes with each binding; watch what a run computes"));
     store_->check_here(stored, "watch");
+    [[maybe_unused]] auto const inside = drive("watch");
     auto block = std::make_shared<detail::WatchBlock>(name, stored.spec.tiling,
                                                       stored.spec.column_unit, sizeof(T));
     Watch<T> result(block);
-    watches_.emplace_back(life_.get("watch"), stored.spec, std::span<Handle const>(stored.tiles),
+    watches_.emplace_back(*runtime_, stored.spec, std::span<Handle const>(stored.tiles),
                           std::move(block));
     return result;
   }
@@ -193,7 +194,7 @@ template <Runtime R> class CompiledGraph {
   /// Submits one run and returns. Throws LifetimeError, before anything is submitted, where an
   /// input was never bound, or a parameter or state that is read has no value.
   GraphRun<R> execute_async() & {
-    submit_run("execute_async");
+    submit_parts("execute_async", 0, parts_.size());
     return {*runtime_, events_};
   }
   /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
@@ -212,15 +213,19 @@ template <Runtime R> class CompiledGraph {
   }
   /// Runs once and waits for that run alone. Throws TaskError, and what execute_async does.
   void execute() {
-    submit_run("execute");
+    [[maybe_unused]] auto const inside = drive("execute");
+    submit_parts("execute", 0, parts_.size());
     finish();
   }
   void execute(std::string_view phase) {
+    [[maybe_unused]] auto const inside = drive("execute");
     submit_phase("execute", phase);
     finish();
   }
 
  private:
+  auto drive(char const* call) const { return detail::drive(checked(call).life_.get(call), call); }
+
   struct Unbound {};
   CompiledGraph(Unbound, std::shared_ptr<Plan const> plan, TensorStore<R>& store)
       : plan_(std::move(plan)),
@@ -290,10 +295,6 @@ template <Runtime R> class CompiledGraph {
     return *store_->find(tensor.name, tensor.tiling.shape());
   }
 
-  void submit_run(char const* call) {
-    (void)checked(call);
-    submit_parts(call, 0, parts_.size());
-  }
   void submit_phase(char const* call, std::string_view name) {
     (void)checked(call);
     std::size_t const at = plan_->phase(name);
@@ -306,7 +307,7 @@ template <Runtime R> class CompiledGraph {
     submit_parts(call, at, at + 1);
   }
   void submit_parts(char const* call, std::size_t first, std::size_t end) {
-    [[maybe_unused]] auto const inside = detail::drive(life_.get("compiled graph"), call);
+    [[maybe_unused]] auto const inside = drive(call);
     std::span<Part> const parts = std::span(parts_).subspan(first, end - first);
     bool const known =
         std::all_of(parts.begin(), parts.end(), [](Part const& part) { return part.values_known; });

@@ -133,11 +133,7 @@ template <Runtime R> class TensorStore {
     }
     DynamicArray<std::string_view> names;
     for (auto const& stored : tensors_) names.push_back(stored->spec.name);
-    std::string const near = did_you_mean(name, names);
-    throw GraphError(concat("store: no tensor '", name, "' among its ", tensors_.size(),
-                            near.empty() ? "; compile the graph that declares it, an input, "
-                                           "parameter, state or output"
-                                         : near));
+    detail::fail_no_tensor(name, names);
   }
 
   /// Whether something has written a tile. Asks the runtime, and so waits for that tile's tasks,
@@ -224,8 +220,9 @@ template <Runtime R> class TensorStore {
                               "; bind the whole by bind_input(\"", name, "\", span)"));
     check_followed(stored, "write_tile", values.data());
     auto const number = static_cast<std::size_t>(tile);
-    detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, stored.tiles[number],
-                                                      tile);
+    [[maybe_unused]] auto const inside = drive("write_tile");
+    auto const handle = stored.tiles[number];
+    detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, handle, tile);
     copy_to_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent, sizeof(T),
                  stored.spec.column_unit);
     stored.written[number] = true;
@@ -234,6 +231,7 @@ template <Runtime R> class TensorStore {
     Stored const& stored = at(name);
     Shape const extent = check_tile<T>(stored, tile, "read_tile");
     detail::Elements<T> values(static_cast<std::size_t>(element_count(extent)));
+    [[maybe_unused]] auto const inside = drive("read_tile");
     detail::StoredBytes<R, Access::read> const bytes(
         runtime(), stored.spec, stored.tiles[static_cast<std::size_t>(tile)], tile);
     copy_from_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent,
@@ -328,6 +326,9 @@ template <Runtime R> class TensorStore {
   }
 
  private:
+  /// Notes on which tiles have values, and which are bound, are the driving thread's.
+  auto drive(char const* call) const { return detail::drive(runtime(), call); }
+
   /// Allocates a tensor's buffers as the plan lists them; of an adopted input a byte each, which
   /// nothing writes, until memory is bound.
   void allocate(StoredSpec const& spec, DynamicArray<Handle>& tiles, PlannedTensor const& planned,
@@ -348,7 +349,7 @@ template <Runtime R> class TensorStore {
     }
   }
   void retire(Stored& stored) {
-    for (auto const* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
+    for (auto* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
   }
   void retire(DynamicArray<Handle> const& tiles, DynamicArray<bool> const& elsewhere) {
     for (std::size_t i = 0; i < tiles.size(); ++i)
@@ -364,6 +365,7 @@ template <Runtime R> class TensorStore {
 
   /// Copies the values of a box of a tensor into the tiles that are here.
   void copy_in(Stored& stored, std::byte const* values, TileBox const& box) {
+    [[maybe_unused]] auto const inside = drive("write");
     bool const twice = stored.storage == Storage::double_buffered;
     for_each_tile<Access::write>(stored, twice ? stored.spare : stored.tiles, box,
                                  [&](std::byte* tile, TileBox const& in, std::size_t size) {
@@ -376,6 +378,7 @@ template <Runtime R> class TensorStore {
     ++stored.bindings;
   }
   void copy_out(Stored const& stored, std::byte* values, TileBox const& box) const {
+    [[maybe_unused]] auto const inside = drive("read");
     for_each_tile<Access::read>(
         stored, stored.tiles, box, [&](std::byte const* tile, TileBox const& in, std::size_t size) {
           copy_from_tile(tile, in, values, box.extent, size, stored.spec.column_unit);
@@ -383,7 +386,7 @@ template <Runtime R> class TensorStore {
   }
   void adopt(Stored& stored, detail::CallerMemory const& memory, TileBox const& box,
              Release release) {
-    [[maybe_unused]] auto const inside = detail::drive(runtime(), "bind_input");
+    [[maybe_unused]] auto const inside = drive("bind_input");
     bool const first = stored.bindings == 0, returned = release.call != nullptr;
     if (!first && !returned && !stored.has_release && stored.memory == memory) return;
     check_memory(stored, memory);
@@ -419,7 +422,6 @@ template <Runtime R> class TensorStore {
       if (other.get() != &stored && other->storage == Storage::adopted && other->bindings != 0)
         detail::check_apart(stored.spec, memory, other->spec, other->memory);
   }
-
   /// Calls f(bytes of a tile, its box in `within`, bytes of an element) for the tiles that are
   /// here.
   template <Access access, class F>
@@ -459,6 +461,7 @@ template <Runtime R> class TensorStore {
   template <class Wanted, class Visit>
   void read_tiles(Stored const& stored, std::uint64_t offset, std::size_t size, Wanted&& wanted,
                   Visit&& visit) const {
+    [[maybe_unused]] auto const inside = drive("read");
     std::optional<detail::StoredBytes<R, Access::read>> bytes;
     std::size_t open = stored.tiles.size();
     each_run(stored, offset, size,

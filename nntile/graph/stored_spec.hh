@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,15 @@ inline std::optional<TileBox> held_box(Tiling const& tiling, DynamicArray<bool> 
                                      : "' has no value until a graph that computes it has run, or "
                                        "values are bound or written: ",
                              error.what()));
+}
+
+[[noreturn]] inline void fail_no_tensor(std::string const& name,
+                                        DynamicArray<std::string_view> const& names) {
+  std::string const near = did_you_mean(name, names);
+  throw GraphError(concat("store: no tensor '", name, "' among its ", names.size(),
+                          near.empty() ? "; compile the graph that declares it, an input, "
+                                         "parameter, state or output"
+                                       : near));
 }
 
 inline void check_number(StoredSpec const& spec, Index tile, char const* call) {
