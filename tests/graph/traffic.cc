@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What parts of a plan send: as much as their sums and gathers have to, and each rank alike.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <utility>
 #include <vector>
@@ -87,6 +89,34 @@ TEST_CASE("a value that many ranks need goes along a binomial tree", "[graph][tr
   options.mesh = {{"data", 8}};
   Sent const direct = sent_by(of_eight.graph, options);
   CHECK(*std::max_element(direct.messages.begin(), direct.messages.end()) == 7);
+}
+
+TEST_CASE("a tree's ranks send to the largest branch first, and where ops take turns, too",
+          "[graph][traffic]") {
+  // Products and what follows them are ordered by tiles of y, one of each rank.
+  constexpr int ranks = 16;
+  LogicalGraph graph("layer");
+  Node const x = graph.input({.shape = {32, 32 * ranks}, .axes = "in batch"}, "x");
+  Node const w = graph.parameter({.shape = {32, 32}}, "w");
+  gelutanh(gemm({}, w, x).named("y")).mark_output();
+  PlanOptions const options{.tile = 32, .mesh = {{"data", ranks}}, .rules = fsdp()};
+  std::size_t all = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Plan const part(graph, options, rank);
+    std::vector<int> distances;
+    for (PlannedTask const& task : part.tasks()) {
+      if (part.kernels()[task.kernel].kind != KernelKind::send) continue;
+      TransferArgs args;
+      std::memcpy(&args, part.args(task).data(), sizeof args);
+      distances.push_back((args.peer - rank + ranks) % ranks);
+    }
+    std::vector<int> halves;
+    for (std::size_t left = distances.size(); left > 0; --left) halves.push_back(1 << (left - 1));
+    CHECK(distances == halves);
+    CHECK(distances.size() <= 4);
+    all += distances.size();
+  }
+  CHECK(all == ranks - 1);
 }
 
 TEST_CASE("a residual stream of one tile has a root for each of its sums", "[graph][traffic]") {

@@ -3,8 +3,10 @@
 // The ways of a value from the ranks that have it to those that need it.
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nntile/graph/passes/targets.hh"
@@ -27,7 +29,13 @@ class Spread {
   Spread(PlanData const& plan, MeshShape const& mesh, std::span<Target const> targets,
          ThinJob const* thin = nullptr)
       : plan_(plan), mesh_(mesh), targets_(targets), thin_(thin) {
-    if (mesh.ranks() > most_direct) readers_of_.resize(plan.buffers.size());
+    if (mesh.ranks() <= most_direct) return;
+    readers_of_.resize(plan.buffers.size());
+    for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+      std::uint32_t const node = plan.tasks[t].node;
+      if (node >= last_of_.size()) last_of_.resize(node + std::size_t{1});
+      last_of_[node] = t;
+    }
   }
 
   /// To all ranks of a box. The list lives to the next call.
@@ -42,22 +50,26 @@ class Spread {
     hops_.clear();
     boxes_.clear();
     to_ = nullptr;
-    if (readers_of_.empty() || t < readers_of_[b].covered) return {};
+    if (readers_of_.empty()) return {};
     if (t >= end_) enter(t);
     Readers& its = readers_of_[b];
-    its.covered = end_;
     if (its.end != end_) return {};
+    std::uint32_t const node = plan_.tasks[t].node;
+    std::size_t& covered = covered_of(its, node);
+    if (t < covered) return {};
+    covered = end_;
     while (its.first != no_id && readers_[its.first].task < t) its.first = readers_[its.first].next;
     RankBox const* last = nullptr;
     for (std::uint32_t at = its.first; at != no_id; at = readers_[at].next) {
       Reader const& reader = readers_[at];
-      if (reads(reader.access) && (last == nullptr || !(*last == reader.box))) {
+      if (reads(reader.access) && plan_.tasks[reader.task].node == node &&
+          (last == nullptr || !(*last == reader.box))) {
         boxes_.push_back(reader.box);
         if (thin_ != nullptr && mesh_.is_all(reader.box)) to_ = &all_;
         last = &reader.box;
       }
       if (!writes(reader.access)) continue;
-      its.covered = reader.task + 1;
+      covered = reader.task + 1;
       break;
     }
     if (thin_ != nullptr && to_ == nullptr && boxes_.size() == 1 &&
@@ -83,8 +95,9 @@ class Spread {
       return source + (static_cast<int>((from + place) % ranks) - static_cast<int>(from)) * stride;
     };
     if (at != 0) hops_.push_back({rank_at(at & (at - 1)), rank});
-    for (unsigned bit = 1; at + bit < ranks && (at & bit) == 0; bit *= 2)
-      hops_.push_back({rank, rank_at(at + bit)});
+    unsigned const lowest = at == 0 ? std::bit_ceil(ranks) : at & (~at + 1);
+    for (unsigned bit = lowest / 2; bit > 0; bit /= 2)
+      if (at + bit < ranks) hops_.push_back({rank, rank_at(at + bit)});
     return hops_;
   }
   bool along_trees() const { return mesh_.ranks() > most_direct; }
@@ -110,9 +123,15 @@ class Spread {
   };
   /// Of a tile, in the run of tasks up to `end`.
   struct Readers {
-    std::size_t covered = 0;  // the tasks before which all readers have it
     std::size_t end = 0;
     std::uint32_t first = no_id, last = no_id;
+    std::uint32_t covered = no_id;  // the last of its Covered
+  };
+  /// The tasks before which all readers in a node have a tile.
+  struct Covered {
+    std::uint32_t node;
+    std::uint32_t next;  // of the same tile
+    std::size_t until = 0;
   };
 
   void add(RankBox const& to, RankBox const& sources) {
@@ -127,7 +146,8 @@ class Spread {
 
   /// Turns direct ways into trees, whose roots are the sources: position i of those that one source
   /// serves gets the value from where the lowest bit of i is 0. They are counted from the source
-  /// upwards, so that over many sources each rank sends alike.
+  /// upwards, so that over many sources each rank sends alike; each sends to its largest branch
+  /// first, whose last rank is the last of all.
   std::span<Hop const> ways() {
     if (readers_of_.empty() || hops_.size() < 2) return hops_;
     int const ranks = mesh_.ranks();
@@ -144,23 +164,30 @@ class Spread {
       auto const same = [](Hop const& a, Hop const& b) { return a.to == b.to; };
       hops_.erase(std::unique(hops_.begin(), hops_.end(), same), hops_.end());
     }
+    ways_.clear();
     for (std::size_t begin = 0, end; begin < hops_.size(); begin = end) {
       end = begin;
       while (end < hops_.size() && hops_[end].from == hops_[begin].from) ++end;
-      for (std::size_t i = 1; i <= end - begin; ++i)
-        if (std::size_t const parent = i & (i - 1); parent != 0)
-          hops_[begin + i - 1].from = hops_[begin + parent - 1].to;
+      std::size_t const places = end - begin + 1;
+      auto const rank_at = [&](std::size_t place) {
+        return place == 0 ? hops_[begin].from : hops_[begin + place - 1].to;
+      };
+      for (std::size_t bit = std::bit_floor(places - 1); bit > 0; bit /= 2)
+        for (std::size_t place = 0; place + bit < places; place += 2 * bit)
+          ways_.push_back({rank_at(place), rank_at(place + bit)});
     }
-    return hops_;
+    return ways_;
   }
 
-  /// Notes who reads what in the run of tasks of one node that begins with a task. Tasks that homes
-  /// leave open are left out: they run where most of their tiles are. In a thin job a task of cut
-  /// tiles reads what is not cut for all coordinates, unless those have runs of their own.
+  /// Notes who reads what in the run of tasks that begins with a task: those of its node, and of
+  /// others that take turns with it. Tasks that homes leave open are left out: they run where most
+  /// of their tiles are. In a thin job a task of cut tiles reads what is not cut for all
+  /// coordinates.
   void enter(std::size_t t) {
     readers_.clear();
-    end_ = t;
-    while (end_ < plan_.tasks.size() && plan_.tasks[end_].node == plan_.tasks[t].node) ++end_;
+    covered_.clear();
+    std::size_t last = t;
+    for (end_ = t; end_ <= last; ++end_) last = std::max(last, last_of_[plan_.tasks[end_].node]);
     for (; t < end_; ++t) {
       TaskPlace const place = targets_[t].place();
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
@@ -171,7 +198,7 @@ class Spread {
   }
   RankBox ranks_of(std::size_t t, Use<BufferId> const& use, RankBox box) const {
     PlannedTask const& task = plan_.tasks[t];
-    if (thin_ != nullptr && task.location.rank > 0 && task.hints == 0 && !writes(use.access) &&
+    if (thin_ != nullptr && task.location.rank > 0 && !writes(use.access) &&
         thin_->cut[plan_.buffers[use.handle].tensor] < 0)
       box.at[thin_->axis] = RankBox::all;
     return box;
@@ -183,8 +210,17 @@ class Spread {
     if (its.end == end_)
       readers_[its.last].next = at;
     else
-      its.end = end_, its.first = at;
+      its.end = end_, its.first = at, its.covered = no_id;
     its.last = at;
+  }
+  std::size_t& covered_of(Readers& its, std::uint32_t node) {
+    std::uint32_t at = its.covered;
+    while (at != no_id && covered_[at].node != node) at = covered_[at].next;
+    if (at == no_id) {
+      at = static_cast<std::uint32_t>(covered_.size());
+      covered_.push_back({node, std::exchange(its.covered, at)});
+    }
+    return covered_[at].until;
   }
 
   PlanData const& plan_;
@@ -192,9 +228,11 @@ class Spread {
   std::span<Target const> targets_;
   ThinJob const* thin_;
   std::vector<RankBox> boxes_;
-  std::vector<Hop> hops_;
-  std::vector<Readers> readers_of_;  // by buffer; none on a mesh of few ranks
-  std::vector<Reader> readers_;      // in the run of tasks up to end_, in their order
+  std::vector<Hop> hops_, ways_;
+  std::vector<Readers> readers_of_;   // by buffer; none on a mesh of few ranks
+  std::vector<std::size_t> last_of_;  // by node, its last task; none on a mesh of few ranks
+  std::vector<Reader> readers_;       // in the run of tasks up to end_, in their order
+  std::vector<Covered> covered_;      // the same
   std::size_t end_ = 0;
   RankBox const* to_ = nullptr;
   RankBox const all_ = {};
