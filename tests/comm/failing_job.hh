@@ -6,12 +6,11 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "nntile/runtime/adaptors/forward.hh"
-#include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/part_tiles.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/graph/random_parts.hh"
 #include "tests/support/places.hh"
 
@@ -66,6 +65,7 @@ template <class R> class WatchedRuntime : public Forward<R> {
  private:
   std::size_t next_ = 0;
 };
+template <class R> inline constexpr bool runs_alone<WatchedRuntime<R>> = runs_alone<R>;
 template <class R> WatchedRuntime<R>& watched(WatchedRuntime<R>& runtime) { return runtime; }
 template <class R> auto& watched(Places<R>& runtime) { return runtime.inner(); }
 
@@ -88,9 +88,7 @@ struct Consequences {
 template <class R>
 void run_rank(RandomParts const& job, PlanOptions const& options, RankLink const& link,
               std::set<std::string> const& failing, Consequences& all, std::mutex& mutex) {
-  bool const alone = std::is_same_v<R, WatchedRuntime<Serial>> ||
-                     std::is_same_v<R, Places<WatchedRuntime<Serial>>>;
-  R runtime(RuntimeOptions{.workers = alone ? 1 : 1 + link.rank % 2});
+  R runtime(RuntimeOptions{.workers = runs_alone<R> ? 1 : 1 + link.rank % 2});
   TensorStore<R> store(runtime, link);
   std::vector<Watched>& tasks = watched(runtime).tasks;
   auto step = compile_any(job.graph(), store, options, {.replay = false});

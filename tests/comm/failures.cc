@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "nntile/comm/transfers.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/failing_job.hh"
-#include "tests/comm/run_parts.hh"
+#include "tests/comm/local_ranks.hh"
 #include "tests/graph/scattered.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"

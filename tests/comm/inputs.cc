@@ -11,6 +11,7 @@
 #include "nntile/ops.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/run_parts.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/comm/train_part.hh"
 #include "tests/support/address_spy.hh"
 #include "tests/support/catch.hh"
@@ -67,7 +68,7 @@ template <class R, class Body> void on_stores(int ranks, LocalOptions const& loc
   LocalWorld world(ranks, local);
   auto const thrown = on_ranks(world, [&](LocalComm& comm) {
     Transfers transfers(comm);
-    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 2});
+    R runtime(RuntimeOptions{.workers = runs_alone<R> ? 1 : 2});
     TensorStore<R> store(runtime, link_of(transfers));
     body(comm, store);
     comm.barrier();

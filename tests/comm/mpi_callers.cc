@@ -11,6 +11,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/comm/failing_job.hh"
 #include "tests/comm/mpi_expect.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/comm/small_job.hh"
 #include "tests/support/message.hh"
 
@@ -127,9 +128,7 @@ class Caller {
   MPI_Request mine_ = MPI_REQUEST_NULL;
 };
 
-template <class R> RuntimeOptions workers() {
-  return {.workers = std::is_same_v<R, Serial> ? 1 : 2};
-}
+template <class R> RuntimeOptions workers() { return {.workers = runs_alone<R> ? 1 : 2}; }
 std::vector<float> const& of(SmallJob const& job) {
   static std::vector<float> const a = SmallJob("a", 1).alone(4), b = SmallJob("b", -2).alone(4);
   return job.graph.name() == "a" ? a : b;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "nntile/graph/places.hh"
-#include "tests/comm/run_parts.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/support/copied.hh"
 #include "tests/support/disk_runtimes.hh"
 #include "tests/support/places.hh"
@@ -21,8 +21,7 @@ template <class R> struct Emulated : R {
                                    .longest_delay_ns = 5'000}) {}
 };
 
-template <class R> inline constexpr bool runs_alone<Places<R>> = runs_alone<R>;
-template <class D> inline constexpr bool runs_alone<Emulated<BasicSerial<D>>> = true;
+template <class R> inline constexpr bool runs_alone<Emulated<R>> = runs_alone<R>;
 
 /// Throws Error where the places of a rank have, or have moved, other bytes than the plan says.
 template <class R> void check_places(Places<R> const& runtime, Plan const& plan, int runs) {

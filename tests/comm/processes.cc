@@ -23,6 +23,7 @@
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/random_job.hh"
 #include "tests/comm/run_parts.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
@@ -73,7 +74,7 @@ std::string run_rank(ProcessComm& comm, RandomParts const& parts, Tiles const& o
   Tiles tiles;
   {
     Transfers transfers(comm);
-    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 1 + comm.rank() % 2});
+    R runtime(RuntimeOptions{.workers = runs_alone<R> ? 1 : 1 + comm.rank() % 2});
     TensorStore<R> store(runtime, link_of(transfers));
     HeapBytes before;
     RandomRuns const runs = run_random(parts, parts.options(), store, [&] {

@@ -5,21 +5,17 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "nntile/comm/self.hh"
 #include "nntile/comm/transfers.hh"
-#include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/part_tiles.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/support/catch.hh"
 
 namespace nntile::test {
-
-/// Whether a runtime has the driver's thread alone.
-template <class R> inline constexpr bool runs_alone = std::is_same_v<R, Serial>;
 
 /// Runs job(store), which returns what it sends and receives by its plan, on every rank of the
 /// mesh; the tiles of all ranks. CHECKs that tiles which several hold are equal, and that what went

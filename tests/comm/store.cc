@@ -15,6 +15,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/comm/train_part.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -79,7 +80,7 @@ std::vector<std::string> on_stores(int ranks, Rules const& rules, Body body) {
   LocalWorld world(ranks, {.seed = 3, .most_delay = 5});
   return on_ranks(world, [&](LocalComm& comm) {
     Transfers transfers(comm);
-    R runtime(RuntimeOptions{.workers = std::is_same_v<R, Serial> ? 1 : 2});
+    R runtime(RuntimeOptions{.workers = runs_alone<R> ? 1 : 2});
     TensorStore<R> store(runtime, link_of(transfers));
     CompiledGraph<R> step = compile_part(rows.graph, store, options_for(ranks, rules));
     store.template write<bf16_t>("table", table_values());

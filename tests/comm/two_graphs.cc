@@ -11,6 +11,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
+#include "tests/comm/runs_alone.hh"
 #include "tests/comm/small_job.hh"
 #include "tests/support/catch.hh"
 
@@ -21,9 +22,7 @@ namespace {
 
 using Runtimes = std::tuple<Serial, Ring>;
 
-template <class R> RuntimeOptions workers() {
-  return {.workers = std::is_same_v<R, Serial> ? 1 : 2};
-}
+template <class R> RuntimeOptions workers() { return {.workers = runs_alone<R> ? 1 : 2}; }
 
 /// Numbers of messages, and of records of failures, as transfers began: rank, whether it sends, the
 /// peer, the number.
