@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/runtime/support/buffer_table.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -140,4 +141,24 @@ TEST_CASE("tasks of one sequence, as a replay's are, leave ranges that are disjo
   CHECK(contains(message_of<TaskError>([&] { log.throw_if_failed(7); }), "was cancelled"));
   log.throw_if_failed(8);
   CHECK(contains(message_of<TaskError>([&] { log.report(); }), "1 failed and 4 were cancelled"));
+}
+
+TEST_CASE("a failure that there was no memory to record is thrown all the same",
+          "[runtime][failures]") {
+  bool more = test::allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    Failures log;
+    std::array<Buffer, 2> buffers;
+    (void)test::fail_allocation_after(count);
+    log.fail(ReadWrite(5, buffers[0], buffers[1]).body, "it broke");
+    more = test::fail_allocation_after(-1) < 0;
+    INFO(count << " allocations before the one that fails");
+    log.throw_if_failed(4);
+    log.throw_if_failed(6);
+    CHECK_THROWS_AS(log.throw_if_failed(5), TaskError);
+    CHECK_THROWS_AS(log.report(3, 7), TaskError);  // as the body of a task does at its end
+    (void)message_of<TaskError>([&] { log.report(); });
+    log.throw_if_failed(5);
+    CHECK(log.unreported() == 0);
+  }
 }

@@ -132,13 +132,15 @@ class Failures {
     set_mark(to, failure);
   }
 
-  /// Throws TaskError if that task failed or was cancelled and has not been reported.
+  /// Throws TaskError if that task failed or was cancelled and has not been reported, or may have:
+  /// it lies between two such tasks that there was no memory to record.
   void throw_if_failed(std::uint64_t sequence) const {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
     std::size_t const at = first_range_after(sequence);
-    if (at == 0 || ranges_[at - 1].last < sequence) return;
-    throw TaskError(text_of(ranges_[at - 1], sequence), sequence, ranges_[at - 1].cancelled);
+    if (at > 0 && ranges_[at - 1].last >= sequence)
+      throw TaskError(text_of(ranges_[at - 1], sequence), sequence, ranges_[at - 1].cancelled);
+    if (lost_.meets(sequence, sequence)) throw TaskError(failures_[0].text, sequence, false);
   }
 
   /// Throws TaskError for the oldest failed or cancelled task that was not reported, counting the
@@ -146,15 +148,18 @@ class Failures {
   void report() {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
-    std::uint64_t const failed = std::exchange(lost_, 0) + std::exchange(repeated_failed_, 0);
+    std::uint64_t const failed =
+        std::exchange(lost_, {}).count + std::exchange(repeated_failed_, 0);
     report(0, ranges_.size(), failed, std::exchange(repeated_cancelled_, 0));
   }
-  /// The same, for tasks that are alone in their sequences, from `first` to `last`.
+  /// The same, for tasks that are alone in their sequences, from `first` to `last`. Throws also,
+  /// and forgets nothing, where one may be among those that there was no memory to record.
   void report(std::uint64_t first, std::uint64_t last) {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
     std::size_t const begin = first_range_after(first - 1), end = first_range_after(last);
     if (begin != end) report(begin, end, 0, 0);
+    if (lost_.meets(first, last)) throw TaskError(failures_[0].text, first, false);
   }
   /// Forgets them.
   void forget(std::uint64_t first, std::uint64_t last) noexcept {
@@ -197,6 +202,21 @@ class Failures {
     Codelet const* codelet = nullptr;
     std::uint32_t failure = 0;
     bool cancelled = false;
+  };
+  /// Tasks that failed or were cancelled, and that there was no memory to record.
+  struct Lost {
+    std::uint64_t count = 0;
+    std::uint64_t first = UINT64_MAX;
+    std::uint64_t last = 0;
+
+    void add(std::uint64_t sequence) noexcept {
+      ++count;
+      if (sequence < first) first = sequence;
+      if (sequence > last) last = sequence;
+    }
+    bool meets(std::uint64_t from, std::uint64_t to) const noexcept {
+      return first <= to && from <= last;
+    }
   };
 
   /// Throws for the ranges [begin, end), and for `failed` and `cancelled` tasks of no range.
@@ -268,7 +288,7 @@ class Failures {
                      {sequence, sequence, codelet, failure, cancelled});
       ++failures_[failure].references;
     } catch (std::bad_alloc const&) {
-      ++lost_;
+      lost_.add(sequence);
     }
   }
 
@@ -381,7 +401,7 @@ class Failures {
   alignas(64) std::atomic<std::uint64_t> marked_{0};  // buffers that carry a mark
   alignas(64) mutable detail::Mutex mutex_;
   std::atomic<std::uint64_t> unreported_{0};
-  std::uint64_t lost_ = 0;  // failed or cancelled tasks that there was no memory to record
+  Lost lost_;
   // Tasks whose sequence some range holds already.
   std::uint64_t repeated_failed_ = 0;
   std::uint64_t repeated_cancelled_ = 0;
