@@ -12,11 +12,14 @@ using namespace nntile;
 using namespace nntile::test;
 
 TEST_CASE("a forked child may destroy the ring, and any call there throws", "[runtime][ring]") {
-  bool const busy = GENERATE(false, true);
-  auto ring = std::make_unique<Ring>(RuntimeOptions{3, GENERATE(false, true), false});
-  auto const a = cell(*ring, 1);
+  bool const busy = GENERATE(false, true), own_driver = GENERATE(false, true);
   TokenKeeper keeper;
+  HeldThreads held;
+  auto ring = std::make_unique<Ring>(RuntimeOptions{3, own_driver, false});
+  auto const a = cell(*ring, 1);
   Event const first = submit(*ring, keep_codelet, {{a, Access::update}}, &keeper);
+  (void)keeper.at(0);
+  held.hold(*ring, own_driver ? 3 : 2);
   if (busy)
     for (int i = 0; i < 500; ++i) submit(*ring, step_codelet, {{cell(*ring, 1), Access::update}});
   int const right = in_child([&] {
@@ -33,6 +36,7 @@ TEST_CASE("a forked child may destroy the ring, and any call there throws", "[ru
     return count;
   });
   CHECK(right == 7);
+  held.let_go();
   keeper.at(0).complete();
   ring->wait(first);
   CHECK(read(*ring, a) == 1);
