@@ -73,8 +73,10 @@ template <class Calls> class Nested : public Orchestrates<Nested<Calls>> {
   Nested(Calls& calls, std::uint64_t body) noexcept : calls_(&calls), body_(body) {}
 
   /// Host memory, unwritten. It ends when it is retired, when its scope closes, or with the outer
-  /// task: what is persistent to a body lives as long as its tasks. Throws as a runtime's, for
-  /// scopes that were opened here: LifetimeError where none of that lifetime is open.
+  /// task: what is persistent to a body lives as long as its tasks. From then on its handle is
+  /// refused, until 4,096 other buffers of bodies have had its place: then it may name such a one.
+  /// Throws as a runtime's, for scopes that were opened here: LifetimeError where none of that
+  /// lifetime is open.
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     Inside const inside(*this, "allocate");
     return calls_->allocate(bytes, place, lifetime);
