@@ -17,7 +17,7 @@ namespace nntile {
 /// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
 /// the destructor never throws; `wait` reports failures, and so does the runtime's `wait_all` in
 /// any case. If the runtime ends before it, `wait` throws LifetimeError, and the destructor does
-/// nothing. `wait` and the destructor drive the runtime.
+/// nothing. `wait` and the destructor drive the runtime; the destructor waits for its turn.
 template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
  public:
   /// Names no task: it is complete.
@@ -35,9 +35,16 @@ template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
   ~TaskHandle() { finish(); }
 
   /// Returns when the task has ended; at once when it was waited for before. Throws TaskError if it
-  /// failed or was cancelled.
+  /// failed or was cancelled. A wait that is refused, with LifetimeError, has not been.
   void wait() {
-    if (RuntimeRef<R> const runtime = std::move(runtime_)) runtime.get("task").wait(event_);
+    if (!runtime_) return;
+    try {
+      runtime_.get("task").wait(event_);
+    } catch (TaskError const&) {
+      runtime_ = {};
+      throw;
+    }
+    runtime_ = {};
   }
   /// Whether the task has ended, well or not. Blocks: no.
   bool is_complete() const { return !runtime_.alive() || runtime_.get("task").done(event_); }
@@ -51,13 +58,7 @@ template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
   explicit operator bool() const noexcept { return bool(runtime_); }
 
  private:
-  void finish() noexcept {
-    if (!runtime_.alive()) return;
-    try {
-      wait();
-    } catch (...) {  // the runtime's wait_all reports it
-    }
-  }
+  void finish() noexcept { runtime_.wait(event_); }
 
   RuntimeRef<R> runtime_;
   Event event_{};
@@ -75,7 +76,7 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
     for (TaskHandle<R>& task : tasks_) {
       try {
         task.wait();
-      } catch (...) {
+      } catch (TaskError const&) {
         if (first == nullptr) first = std::current_exception();
       }
     }

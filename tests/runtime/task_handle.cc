@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/runtime/task_handle.hh"
 
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -8,6 +12,7 @@
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/models.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -42,6 +47,51 @@ TEMPLATE_TEST_CASE("a task handle waits for its task", "[runtime][task_handle]",
   CHECK(task.is_complete());
   task.wait();  // at once
   CHECK(read(runtime, a) == 4);
+}
+
+TEMPLATE_TEST_CASE("a wait that is refused may be tried again", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto task = step(runtime, cell(runtime, 1));
+  TaskGroup<TestType> group;
+  group.add(step(runtime, cell(runtime, 1)));
+  std::string one, all;
+  {
+    auto const inside = runtime.drive("a test");
+    std::thread([&] {
+      one = message_of<LifetimeError>([&] { task.wait(); });
+      all = message_of<LifetimeError>([&] { group.wait_all(); });
+    }).join();
+  }
+  CHECK(contains(one, "is inside a test"));
+  CHECK(contains(all, "is inside a test"));
+  CHECK(static_cast<bool>(task));
+  CHECK(group.size() == 1);
+  task.wait();
+  group.wait_all();
+}
+
+TEST_CASE("a task handle that dies on another thread waits for its turn, and the task",
+          "[runtime][task_handle]") {
+  Alone runtime;  // where nothing runs but in a call
+  std::atomic<bool> begun{false}, ran{false};
+  constexpr Codelet note{"note", [](KernelCall const& call) noexcept -> Status {
+                           **static_cast<std::atomic<bool>* const*>(call.arguments) = true;
+                           return {};
+                         }};
+  TaskHandle<Alone> task(runtime, submit(runtime, note, {}, &ran));
+  std::thread other;
+  {
+    auto const inside = runtime.drive("a test");
+    other = std::thread([&] {
+      begun = true;
+      TaskHandle<Alone> const ends = std::move(task);
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  other.join();
+  CHECK(ran);
 }
 
 TEMPLATE_TEST_CASE("a task handle waits when it dies", "[runtime][task_handle]",
