@@ -60,6 +60,26 @@ class Adopting : public Forward<Serial> {
 };
 static_assert(ReadOnlyRuntime<Adopting>);
 
+/// Releases what is retired at the thousandth call of `done` after that, and lets releases drive.
+class ReleasesLate : public Forward<Serial> {
+ public:
+  using Forward<Serial>::Forward;
+
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    release_ = release;
+    auto const begin = [](void* self) noexcept { static_cast<ReleasesLate*>(self)->calls_ = 1000; };
+    return inner().adopt(bytes, place, {begin, this});
+  }
+  bool done(Event event) {
+    if (calls_ > 0 && --calls_ == 0) release_();
+    return inner().done(event);
+  }
+
+ private:
+  Release release_;
+  int calls_ = 0;  // until the release
+};
+
 /// A defect, and the beginning of the name of a check that must find it. `first`: likewise of the
 /// first check that does, if that is another.
 struct Expectation {
@@ -211,6 +231,16 @@ TEST_CASE("the battery finds what is broken of const memory", "[testing][conform
   CHECK(report_of(Forgets::overlap).failed() == 1);
   auto const report = to_string(report_of(Forgets::constness));
   CHECK(report.starts_with("FAILED: const memory is read in place, and what would write it"));
+}
+
+TEST_CASE("the battery waits for a late release", "[testing][conformance]") {
+  testing::ConformanceOptions options;
+  options.max_workers = 1;
+  options.only = "the release of adopted memory may ask done alone";
+  auto const report =
+      testing::conformance([](RuntimeOptions const& one) { return ReleasesLate(one); }, options);
+  INFO(to_string(report, true));
+  CHECK(report.failed() == 1);
 }
 
 TEST_CASE("random programs alone find what breaks order, storage or marks",

@@ -128,12 +128,16 @@ inline void releases_only_ask(Trial const& trial) {
     if (in_use) last = runtime.submit({&call_codelet, {&use, 1}, detail::bytes_of(note), {}, {}});
     runtime.retire(handle);
     runtime.wait_all();
-    // From another thread it may be soon; a runtime may also release at its next call, or its end.
-    for (int i = 0; i < 100 && !trespasser.called(); ++i) {
+    // From another thread it may be soon; a runtime may also release at a next call.
+    auto const hang = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+    while (!trespasser.called() && std::chrono::steady_clock::now() < hang) {
       (void)runtime.done(last);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      runtime.wait_all();
+      std::this_thread::yield();
     }
+    bool const released = trespasser.called();
     std::string const problem = trespasser.end();
+    require(released, "adopted memory was retired, and not released in five minutes");
     require(problem.empty(), "in a release " + problem);
     runtime.wait_all();
   }
