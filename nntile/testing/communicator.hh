@@ -30,7 +30,7 @@ namespace nntile::testing {
 struct CommConformanceOptions {
   std::uint64_t seed = 1;
   int rounds = 3;         // of random messages, 60 each
-  double seconds = 20;    // after which a request counts as lost
+  double seconds = 120;   // after which a request counts as lost
   std::string only = {};  // checks whose name does not contain this are not run
 };
 

@@ -64,9 +64,11 @@ struct Answering {
   }
 };
 
-/// Asks until it is so, or for some seconds.
+constexpr int tries = 24'000;  // 2 minutes at least: a hang, on however busy a machine
+
+/// Asks until it is so.
 template <class Condition> bool until(detail::Asks& asks, Condition const& condition) {
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < tries; ++i) {
     asks.ask();
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -143,7 +145,7 @@ TEST_CASE("the lowest rank of each host asks that of the next", "[comm][heartbea
     if (peer != asked[comm.rank()]) throw Error(concat("asks ", peer));
     if (peer >= 0 && beats.peer()->host != hosts[peer]) throw Error(beats.peer()->host);
     bool counted = peer < 0;
-    for (int i = 0; i < 4000 && heard < 3; ++i) {
+    for (int i = 0; i < tries && heard < 3; ++i) {
       beats.beat();
       if (beats.heard() && !counted) counted = true, ++heard;
       if (beats.dead()) throw Error("dead");

@@ -223,7 +223,7 @@ TEST_CASE("a rank whose gather fails does not hold up the others", "[comm][proce
   ProcessWorld world(3);
   auto const texts = on_processes(world, [](ProcessComm& comm) -> std::string {
     constexpr std::size_t large = 64 << 20, left = 16 << 20;
-    ::alarm(60);  // a rank that waits for ever is ended
+    ::alarm(300);  // a rank that waits for ever is ended
     Bytes bytes(comm.rank() == 0 ? large : 8, std::byte{1});
     if (comm.rank() == 1) {
       std::ifstream statistics("/proc/self/statm");

@@ -185,17 +185,20 @@ TEMPLATE_LIST_TEST_CASE("a rank that is busy with a chain sends meanwhile", "[co
     std::atomic<int> ended{0};
     std::atomic<bool> received{false};
   };
-  // What is left of the chain takes no time once the message is there.
+  // What is left of the chain takes no time once the message is there. Behind some tasks it has
+  // been sent: the others wait until the other rank, whose thread may be late, has it.
+  constexpr static int length = 2000, sent = length / 4;
   static constexpr Codelet busy{"busy",
                                 +[](KernelCall const& call) noexcept -> Status {
                                   Chain* chain = nullptr;
                                   std::memcpy(&chain, call.arguments, sizeof chain);
-                                  if (!chain->received) detail::sleep_ns(2'000'000);
+                                  do {
+                                    if (!chain->received) detail::sleep_ns(2'000'000);
+                                  } while (!chain->received && chain->ended >= sent);
                                   ++chain->ended;
                                   return {};
                                 },
                                 nullptr, nullptr};
-  constexpr int length = 2000;
   for (int const workers : {1, 2}) {
     if (workers > test::most_workers<TestType>) continue;
     LocalWorld world(2);

@@ -51,11 +51,11 @@ class HeldThreads {
 };
 
 /// What child() returns in a process of its own; the negative number of the signal that ended it,
-/// SIGALRM after two minutes.
+/// SIGALRM after five minutes.
 template <class Child> int in_child(Child child) {
   pid_t const process = fork();
   if (process == 0) {
-    (void)alarm(120);
+    (void)alarm(300);
     _exit(child());
   }
   int status = 0;
