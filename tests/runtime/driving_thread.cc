@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/null.hh"
 #include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -275,4 +277,14 @@ TEST_CASE("Null is driven by one thread at a time, too", "[runtime][driving_thre
     text = test::message_of<LifetimeError>([&] { (void)runtime.allocate(4); });
   }).join();
   CHECK(test::contains(text, "is inside two calls in one"));
+}
+
+TEST_CASE("a transcript is not taken while another thread drives", "[runtime][driving_thread]") {
+  Transcribe<Serial> runtime;
+  auto const inside = runtime.drive("a test");
+  std::string text;
+  std::thread([&] {
+    text = test::message_of<LifetimeError>([&] { (void)runtime.transcript(); });
+  }).join();
+  CHECK(test::contains(text, "is inside a test"));
 }

@@ -45,6 +45,7 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   R& inner() noexcept { return runtime_; }
   /// All calls so far. Throws LifetimeError while a task that submits has not ended.
   Transcript transcript() {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "transcript");
     std::size_t open = 0;
     for (auto const& outer : calls_.outers()) open += !runtime_.done(outer.event);
     if (open != 0)
