@@ -3,13 +3,18 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/adaptors/null.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/adaptors/transcribe.hh"
@@ -22,6 +27,19 @@ using namespace nntile;
 using namespace nntile::support;
 
 namespace {
+/// A runtime that does not replay, and calls back once between two of its calls.
+struct Hooked : Forward<test::Threads> {
+  using Forward<test::Threads>::Forward;
+  static constexpr std::string_view runtime_name = "hooked";
+  static inline std::function<void()> behind_submit;
+
+  Event submit(Task<Handle> const& task) {
+    Event const event = Forward<test::Threads>::submit(task);
+    if (auto const call = std::exchange(behind_submit, {})) call();
+    return event;
+  }
+};
+
 /// Whether the calling thread may drive.
 bool may_drive(DrivingThread& thread) {
   try {
@@ -287,4 +305,23 @@ TEST_CASE("a transcript is not taken while another thread drives", "[runtime][dr
     text = test::message_of<LifetimeError>([&] { (void)runtime.transcript(); });
   }).join();
   CHECK(test::contains(text, "is inside a test"));
+}
+
+TEST_CASE("a replay that is made of single tasks is one call", "[runtime][driving_thread]") {
+  Dynamic<Hooked> runtime("hooked");
+  auto const handle = test::cell(runtime, 1);
+  long const value = 1;
+  Use<Binding> const use{0, Access::update};
+  ProgramTask const task{
+      &test::step_codelet, {&use, 1}, std::as_bytes(std::span(&value, 1)), {}, {}};
+  auto const program = runtime.record({&task, 1}, 1, {});
+  std::string text;
+  Hooked::behind_submit = [&] {
+    std::thread([&] {
+      text = test::message_of<LifetimeError>([&] { (void)test::cell(runtime); });
+    }).join();
+  };
+  runtime.wait(runtime.replay(program, {&handle, 1}, {}));
+  CHECK(test::contains(text, "is inside replay"));
+  CHECK(test::read(runtime, handle) == 4);
 }

@@ -91,6 +91,7 @@ template <Runtime R, class Handles> class ListingFacade final : public FacadeOf<
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block) override {
+    auto const inside = Base::drive("replay");  // no other thread submits among its tasks
     TaskList const& list = Base::template recorded<Listed>(program).list;
     std::vector<typename Base::Own> room;
     auto const bound = this->own(bindings, room);
