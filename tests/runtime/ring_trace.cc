@@ -4,10 +4,12 @@
 
 #include <bitset>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/ring/trace_report.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
 
@@ -24,6 +27,20 @@ using TracedRing = BasicRing<RingTracePolicy>;
 
 Status nothing(KernelCall const&) noexcept { return {}; }
 constexpr Codelet empty{"empty", nothing, nullptr, nullptr};
+
+/// Calls `hook` once, where an allocation is noted.
+struct HookedTrace : RingTrace {
+  using RingTrace::RingTrace;
+  std::function<void()> hook;
+
+  void allocated(Lifetime lifetime, std::size_t bytes, std::size_t used) {
+    RingTrace::allocated(lifetime, bytes, used);
+    if (auto const call = std::exchange(hook, {})) call();
+  }
+};
+struct HookedPolicy : RingPolicy {
+  using Trace = HookedTrace;
+};
 
 struct Submitted {
   std::vector<std::vector<Use<DataHandle>>> tasks;
@@ -226,4 +243,21 @@ TEST_CASE("scopes are traced with what they held and the peak of their heap",
   CHECK(report.find(concat("ring_trace.cc:", line)) != std::string::npos);
   ring.trace().clear();
   CHECK(ring.trace().heaps().empty());
+}
+
+TEST_CASE("an allocation is noted before another thread may drive", "[runtime][ring][trace]") {
+  BasicRing<HookedPolicy> ring({.workers = 1});
+  ring.open_scope(Lifetime::step);
+  for (int i = 0; i < 3; ++i) {  // slowly, and then quickly
+    std::string text;
+    ring.trace().hook = [&] {
+      std::thread([&] {
+        text =
+            test::message_of<LifetimeError>([&] { (void)ring.allocate(64, host, Lifetime::step); });
+      }).join();
+    };
+    (void)ring.allocate(64, host, Lifetime::step);
+    CHECK(test::contains(text, "is inside allocate"));
+  }
+  ring.close_scope(Lifetime::step);
 }

@@ -103,11 +103,9 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     if (lifetime != Lifetime::persistent && place == host) [[likely]] {
       support::Buffer* const buffer = machine_.thread.quickly(
-          "allocate", [&]() noexcept { return allocator_.take(bytes, lifetime); });
-      if (buffer != nullptr) [[likely]] {
-        trace_allocation(*buffer);
+          "allocate", [&]() noexcept { return traced(allocator_.take(bytes, lifetime)); });
+      if (buffer != nullptr) [[likely]]
         return machine_.table.handle_of(*buffer);
-      }
     }
     return allocate_slowly(bytes, place, lifetime);
   }
@@ -339,22 +337,22 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
       return allocate_alone(bytes, place, lifetime);
     if (!link_->any_dropped()) [[likely]] {
       support::Buffer* const buffer = machine_.thread.quickly(
-          "allocate", [&]() noexcept { return allocator_.take_again(bytes, lifetime); });
-      if (buffer != nullptr) [[likely]] {
-        trace_allocation(*buffer);
+          "allocate", [&]() noexcept { return traced(allocator_.take_again(bytes, lifetime)); });
+      if (buffer != nullptr) [[likely]]
         return machine_.table.handle_of(*buffer);
-      }
     }
     Inside const inside(*this, "allocate");
     support::Buffer& buffer =
         allocator_.take_slowly(bytes, lifetime, [this] { this->take_dropped(); });
-    trace_allocation(buffer);
-    return machine_.table.handle_of(buffer);
+    return machine_.table.handle_of(*traced(&buffer));
   }
-  void trace_allocation([[maybe_unused]] support::Buffer const& buffer) {
+  /// Inside `allocate`, as the trace is the driver's.
+  support::Buffer* traced(support::Buffer* buffer) {
     if constexpr (Policy::Trace::sees_heaps)
-      machine_.trace.allocated(buffer.lifetime, buffer.bytes,
-                               allocator_.stats(buffer.lifetime).used);
+      if (buffer != nullptr)
+        machine_.trace.allocated(buffer->lifetime, buffer->bytes,
+                                 allocator_.stats(buffer->lifetime).used);
+    return buffer;
   }
   [[gnu::noinline]] Handle allocate_alone(std::size_t bytes, Place place, Lifetime lifetime) {
     return Calls::allocate(bytes, place, lifetime);
