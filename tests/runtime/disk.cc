@@ -470,10 +470,12 @@ TEST_CASE("two runtimes have disks of their own", "[runtime][disk]") {
 }
 
 TEST_CASE("a child process leaves the disk to its parent", "[runtime][disk]") {
+  HeldThreads held;
   auto runtime = std::make_unique<RingOn<WithDisk<>>>(RuntimeOptions{.workers = 2}, small);
   auto const here = cell(*runtime, 5), result = cell(*runtime);
   auto const there = runtime->allocate(sizeof(long), disk);
   runtime->wait(copy(*runtime, here, there));
+  held.hold(*runtime, 1);
   CHECK(in_child([&] {
           runtime.reset();
           if (sanitized) return 1;  // the thread sanitizer starts no thread there
@@ -486,6 +488,7 @@ TEST_CASE("a child process leaves the disk to its parent", "[runtime][disk]") {
           device.reset();
           return 1;
         }) == 1);
+  held.let_go();
   copy(*runtime, there, result);
   CHECK(read(*runtime, result) == 5);
 }

@@ -248,11 +248,13 @@ TEST_CASE("a runtime that ends while buffers are locked releases them", "[runtim
 
 TEST_CASE("a forked child may destroy the runtime, any call there throws, and it makes no other",
           "[runtime][starpu]") {
+  test::TokenKeeper keeper;
+  test::HeldThreads held;
   auto runtime = std::make_unique<StarPU>(RuntimeOptions{.workers = 1});
   DataHandle const a = test::cell(*runtime, 1);
-  test::TokenKeeper keeper;
   Event const first = test::submit(*runtime, test::keep_codelet, {{a, Access::update}}, &keeper);
   (void)keeper.at(0);
+  held.hold(*runtime, 1);
   int const right = test::in_child([&] {
     auto const refused = test::refused_in_child<std::function<void()>>;
     int count = refused("submit", [&] { test::submit(*runtime, test::step_codelet, {}); });
@@ -265,6 +267,7 @@ TEST_CASE("a forked child may destroy the runtime, any call there throws, and it
     return count;
   });
   CHECK(right == 6);
+  held.let_go();
   keeper.at(0).complete();
   CHECK(test::read(*runtime, a) == 1);
 }
