@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "nntile/runtime/support/buffer_table.hh"
@@ -160,5 +162,28 @@ TEST_CASE("a failure that there was no memory to record is thrown all the same",
     (void)message_of<TaskError>([&] { log.report(); });
     log.throw_if_failed(5);
     CHECK(log.unreported() == 0);
+  }
+}
+
+TEST_CASE("what there was no memory to report is reported later", "[runtime][failures]") {
+  bool more = test::allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    Failures log;
+    std::array<Buffer, 2> buffers;
+    log.fail(ReadWrite(1, buffers[1], buffers[0]).body, "it broke");
+    CHECK(log.cancel_if_marked(ReadWrite(2, buffers[0], buffers[1]).body));
+    bool told = true;
+    (void)test::fail_allocation_after(count);
+    try {
+      log.report();
+    } catch (TaskError const&) {
+    } catch (std::bad_alloc const&) {
+      told = false;
+    }
+    more = test::fail_allocation_after(-1) < 0;
+    INFO(count << " allocations before the one that fails");
+    CHECK(log.unreported() == (told ? 0 : 2));
+    std::string const later = message_of<TaskError>([&] { log.report(); });
+    if (!told) CHECK(contains(later, "0 failed and 1 were cancelled"));
   }
 }

@@ -148,9 +148,11 @@ class Failures {
   void report() {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
-    std::uint64_t const failed =
-        std::exchange(lost_, {}).count + std::exchange(repeated_failed_, 0);
-    report(0, ranges_.size(), failed, std::exchange(repeated_cancelled_, 0));
+    TaskError const error =
+        take(0, ranges_.size(), lost_.count + repeated_failed_, repeated_cancelled_);
+    lost_ = {};
+    repeated_failed_ = repeated_cancelled_ = 0;
+    throw error;
   }
   /// The same, for tasks that are alone in their sequences, from `first` to `last`. Throws also,
   /// and forgets nothing, where one may be among those that there was no memory to record.
@@ -158,15 +160,8 @@ class Failures {
     if (unreported_.load(std::memory_order_relaxed) == 0) return;
     detail::Lock guard(mutex_);
     std::size_t const begin = first_range_after(first - 1), end = first_range_after(last);
-    if (begin != end) report(begin, end, 0, 0);
+    if (begin != end) throw take(begin, end, 0, 0);
     if (lost_.meets(first, last)) throw TaskError(failures_[0].text, first, false);
-  }
-  /// Forgets them.
-  void forget(std::uint64_t first, std::uint64_t last) noexcept {
-    try {
-      report(first, last);
-    } catch (...) {
-    }
   }
 
   /// Throws the TaskError of a marked buffer that is to be read or updated.
@@ -219,22 +214,25 @@ class Failures {
     }
   };
 
-  /// Throws for the ranges [begin, end), and for `failed` and `cancelled` tasks of no range.
-  [[noreturn]] void report(std::size_t begin, std::size_t end, std::uint64_t failed,
-                           std::uint64_t cancelled) {
+  /// The error for the ranges [begin, end), which it forgets, and for `failed` and `cancelled`
+  /// tasks of no range. Changes nothing where there is no memory for its text.
+  TaskError take(std::size_t begin, std::size_t end, std::uint64_t failed,
+                 std::uint64_t cancelled) {
     auto const from = ranges_.begin() + static_cast<std::ptrdiff_t>(begin);
     auto const to = ranges_.begin() + static_cast<std::ptrdiff_t>(end);
     for (auto range = from; range != to; ++range)
       (range->cancelled ? cancelled : failed) += range->last - range->first + 1;
-    unreported_.fetch_sub(failed + cancelled, std::memory_order_relaxed);
+    std::uint64_t const count = failed + cancelled;
     Range const oldest = from == to ? Range{} : *from;
     --(oldest.cancelled ? cancelled : failed);
     std::string text = text_of(oldest, oldest.first);
     if (failed + cancelled != 0)
       text += concat("; of the other tasks ", failed, " failed and ", cancelled, " were cancelled");
+    TaskError const error(text, oldest.first, oldest.cancelled);
+    unreported_.fetch_sub(count, std::memory_order_relaxed);
     for (auto range = from; range != to; ++range) drop(range->failure);
     ranges_.erase(from, to);
-    throw TaskError(text, oldest.first, oldest.cancelled);
+    return error;
   }
 
   std::uint32_t add_failure(TaskBody const& task, char const* cause, bool elsewhere) noexcept {
