@@ -187,3 +187,17 @@ TEST_CASE("what there was no memory to report is reported later", "[runtime][fai
     if (!told) CHECK(contains(later, "0 failed and 1 were cancelled"));
   }
 }
+
+TEST_CASE("a body's failures have a text where there is no memory for it", "[runtime][failures]") {
+  bool more = test::allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    Failures log;
+    std::array<Buffer, 2> buffers;
+    CHECK(log.reported(1, 2).empty());
+    log.fail(ReadWrite(1, buffers[1], buffers[0]).body, "it broke");
+    (void)test::fail_allocation_after(count);
+    std::string const text = log.reported(1, 2);
+    more = test::fail_allocation_after(-1) < 0;
+    CHECK_FALSE(text.empty());
+  }
+}

@@ -381,11 +381,8 @@ template <class E> class Nest : public support::NestedCalls {
     engine.nests_->notify();
   }
   void settle() noexcept {
-    try {
-      engine_.failures_.report(first_, submitted_);
-    } catch (std::exception const& error) {
-      if (cause_.empty()) cause_ = error.what();
-    }
+    std::string failed = engine_.failures_.reported(first_, submitted_);
+    if (cause_.empty()) cause_ = std::move(failed);
     buffers_.end(std::exchange(cause_, {}));
     nests_.give_back(*this);
   }

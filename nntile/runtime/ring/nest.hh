@@ -165,11 +165,8 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
   }
   void close() noexcept override {
     submission_.driver.reclaim().collect();
-    try {
-      report();
-    } catch (std::exception const& error) {
-      if (cause_.empty()) cause_ = error.what();
-    }
+    std::string failed = machine_.failures.reported(first_sequence_, last_sequence());
+    if (cause_.empty()) cause_ = std::move(failed);
     if (heaps_ != nullptr) heaps_->end();
     buffers_.end(std::exchange(cause_, {}));
     this->detach();

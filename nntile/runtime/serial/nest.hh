@@ -69,11 +69,8 @@ template <class S> class Level : public support::NestedCalls {
   }
   /// Settles the task, whose tasks have all ended.
   void end() noexcept {
-    try {
-      serial_.failures_.report(first_, line.submitted);
-    } catch (std::exception const& error) {
-      if (cause_.empty()) cause_ = error.what();
-    }
+    std::string failed = serial_.failures_.reported(first_, line.submitted);
+    if (cause_.empty()) cause_ = std::move(failed);
     buffers.end(std::exchange(cause_, {}));
     task_->ended.store(true, std::memory_order_relaxed);
   }

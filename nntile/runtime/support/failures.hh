@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <span>
 #include <string>
@@ -163,6 +164,14 @@ class Failures {
     if (begin != end) throw take(begin, end, 0, 0);
     if (lost_.meets(first, last)) throw TaskError(failures_[0].text, first, false);
   }
+  /// The text of what that throws; "" if nothing.
+  std::string reported(std::uint64_t first, std::uint64_t last) noexcept {
+    try {
+      return text_of_report(first, last);
+    } catch (...) {
+      return "no memory";  // for the text; this one needs none
+    }
+  }
 
   /// Throws the TaskError of a marked buffer that is to be read or updated.
   void check_lock(Buffer const& buffer, Access access) const {
@@ -213,6 +222,15 @@ class Failures {
       return first <= to && from <= last;
     }
   };
+
+  std::string text_of_report(std::uint64_t first, std::uint64_t last) {
+    try {
+      report(first, last);
+      return {};
+    } catch (std::exception const& error) {
+      return error.what();
+    }
+  }
 
   /// The error for the ranges [begin, end), which it forgets, and for `failed` and `cancelled`
   /// tasks of no range. Changes nothing where there is no memory for its text.
