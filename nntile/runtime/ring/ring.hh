@@ -237,6 +237,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// The policy's trace, with its records.
   typename Policy::Trace& trace() { return machine_.trace; }
 
+  /// For the driving thread, or while no other drives.
   RingStats stats() const {
     RingStats stats;
     stats.submitted = machine_.root.window.head() - Policy::Sizes::first_sequence;
