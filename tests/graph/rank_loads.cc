@@ -14,6 +14,15 @@ using namespace nntile;
 using passes::MeshShape;
 using passes::RankLoads;
 
+TEST_CASE("a mesh outlives the axes that it was made of", "[graph][parts]") {
+  std::vector<MeshAxis> axes{{"data", 3}, {"tensor", 2}};
+  MeshShape const mesh(axes);
+  axes = {{"pipe", 4}, {"data", 5}};
+  CHECK(mesh.find("tensor") == 1);
+  CHECK(mesh.axis(0).size == 3);
+  CHECK(mesh.coordinate(5, 0) == 2);
+}
+
 TEST_CASE("equal tiles are dealt out to each rank once, then again", "[graph][parts]") {
   for (int size = 1; size <= 70; ++size) {
     std::vector<MeshAxis> const axes{{"data", size}};

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/error.hh"
@@ -20,21 +21,21 @@ class MeshShape {
   static constexpr int few_ranks = 8;  // values go to them directly, not along trees
 
   /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
-  explicit MeshShape(std::vector<MeshAxis> const& axes) : axes_(axes) {
-    if (axes.size() > max_mesh_axes)
+  explicit MeshShape(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
+    if (axes_.size() > max_mesh_axes)
       throw PlanError(
-          concat("mesh: ", axes.size(), " axes where ", max_mesh_axes, " are possible"));
-    for (std::size_t a = 0; a < axes.size(); ++a) {
-      if (axes[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
-      if (axes[a].size < 1)
-        throw PlanError(concat("mesh: axis '", axes[a].name, "' of ", axes[a].size, " ranks"));
+          concat("mesh: ", axes_.size(), " axes where ", max_mesh_axes, " are possible"));
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      if (axes_[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
+      if (axes_[a].size < 1)
+        throw PlanError(concat("mesh: axis '", axes_[a].name, "' of ", axes_[a].size, " ranks"));
       for (std::size_t b = 0; b < a; ++b)
-        if (axes[a].name == axes[b].name)
-          throw PlanError(concat("mesh: two axes are named '", axes[a].name, "'"));
-      if (axes[a].size > most_ranks / ranks_)
+        if (axes_[a].name == axes_[b].name)
+          throw PlanError(concat("mesh: two axes are named '", axes_[a].name, "'"));
+      if (axes_[a].size > most_ranks / ranks_)
         throw PlanError(concat("mesh: more than ", most_ranks, " ranks"));
       strides_[a] = ranks_;
-      ranks_ *= axes[a].size;
+      ranks_ *= axes_[a].size;
     }
   }
 
@@ -128,7 +129,7 @@ class MeshShape {
     for (int c = begin; c < end; ++c) each(box, visit, axes - 1, first + c * strides_[axes - 1]);
   }
 
-  std::vector<MeshAxis> const& axes_;
+  std::vector<MeshAxis> axes_;
   std::array<int, max_mesh_axes> strides_{};
   int ranks_ = 1;
 };
