@@ -4,6 +4,7 @@
 #include "nntile/ops/sample.hh"
 
 #include "kernels/cpu/functions.hh"
+#include "kernels/cpu/text.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
@@ -25,14 +26,18 @@ template <class T> class Column {
   Column(T const* logits, Index classes, double temperature)
       : logits_(logits), classes_(classes), temperature_(temperature) {}
 
-  char const* find_max() {
+  /// Fails, by the column's number, where nothing can be drawn.
+  Status find_max(KernelCall const& call, Index column) {
     max_ = -__builtin_inf();
     for (Index v = 0; v < classes_; ++v) {
       double const value = at(v);
-      if (value != value) return "a logit is not a number";
+      if (!(value < __builtin_inf()))
+        return FailureText(call) << "logit " << v << " of column " << column << " is "
+                                 << (value != value ? "nan" : "inf");
       if (value > max_) max_ = value, largest_ = v;
     }
-    return __builtin_fabs(max_) < __builtin_inf() ? nullptr : "no logit is finite";
+    if (max_ > -__builtin_inf()) return {};
+    return FailureText(call) << "no logit of column " << column << " is finite: all are -inf";
   }
   Index largest() const { return largest_; }
 
@@ -138,10 +143,11 @@ template <class T> struct Sample {
     auto* const y = buffers.at<std::int64_t>(Operand::y);  // [j]
     for (Index j = 0; j < args.count; ++j) {
       Column<T> column(logits + j * args.leading, args.v, args.temperature);
-      if (char const* const error = column.find_max()) return {error};
-      auto const number = static_cast<std::uint64_t>(ops::Sample::column(args, j));
-      y[j] = args.temperature == 0 ? column.largest()
-                                   : draw(args, column, philox(args.key, number, step));
+      Index const number = ops::Sample::column(args, j);
+      if (Status const status = column.find_max(call, number); !status.ok()) return status;
+      y[j] = args.temperature == 0
+                 ? column.largest()
+                 : draw(args, column, philox(args.key, static_cast<std::uint64_t>(number), step));
     }
     return {};
   }

@@ -27,8 +27,8 @@ struct SampleAttrs {
 /// are integers, 2^40 exp((x - max) / temperature) cut towards 0, so that their sums have no order;
 /// what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64; the
 /// class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or
-/// none is finite. Throws ValueError for attributes outside what SampleAttrs says, ShapeError where
-/// there are no classes.
+/// inf, or all are -inf. Throws ValueError for attributes outside what SampleAttrs says, ShapeError
+/// where there are no classes.
 struct Sample {
   static constexpr char const* name = "sample";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -134,7 +134,7 @@ struct Sample {
       std::stable_sort(order.begin(), order.end(),
                        [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
       double const max = x[order[0]];
-      if (std::isinf(max)) return {"no logit is finite"};
+      if (std::isinf(max)) return {max > 0 ? "a logit is inf" : "no logit is finite"};
       if (args.temperature == 0) {
         buffers.at<std::int64_t>(Operand::y)[j] = static_cast<std::int64_t>(order[0]);
         continue;

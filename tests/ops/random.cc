@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // randn and sample.
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "nntile/graph/apply.hh"
 #include "nntile/ops/randn.hh"
 #include "nntile/ops/sample.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -152,6 +154,18 @@ TEST_CASE("sample refuses logits that are not numbers", "[ops][random]") {
     operands[0].set(13, bad);
     CHECK_THROWS(test::run_kernel(c, DType::fp32, operands));
   }
+}
+
+TEST_CASE("sample names the logit that cannot be drawn from", "[ops][random]") {
+  auto const error = [](std::initializer_list<Index> where, double bad) {
+    auto c = sampling({}, {4, 3});
+    auto operands = test::make_operands(c, DType::fp32);
+    for (Index const i : where) operands[0].set(i, bad);
+    return test::message_of<TaskError>([&] { test::run_kernel(c, DType::fp32, operands); });
+  };
+  CHECK(test::contains(error({6}, INFINITY), "logit 2 of column 1 is inf"));
+  CHECK(test::contains(error({11}, NAN), "logit 3 of column 2 is nan"));
+  CHECK(test::contains(error({4, 5, 6, 7}, -INFINITY), "no logit of column 1 is finite"));
 }
 
 TEST_CASE("sample refuses attributes that mean nothing, eagerly and in a graph", "[ops][random]") {
