@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "generate.hh"
 #include "machine.hh"
@@ -134,7 +136,8 @@ inline void save_parts(std::string const& folder, LogicalGraph const& graph,
 /// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
 /// A rank's line is of its host, and one follows for each other place. Of many, ten, and the least
 /// and the most of all.
-inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& options) {
+inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& options,
+                       std::vector<nntile::PartReport> const& parts) {
   std::printf("mesh       %s\n", to_text(options.mesh).c_str());
   for (nntile::ShardRule const& rule : options.rules)
     std::printf("rule       %s\n", to_string(rule).c_str());
@@ -150,7 +153,6 @@ inline void show_ranks(LogicalGraph const& graph, nntile::PlanOptions const& opt
     std::printf("%10s %16.0f %16.0f %16.0f %16.0f %10.2f\n", name, row.values[0], row.values[1],
                 row.values[2], row.values[3], row.values[4] * 1e-9);
   };
-  std::vector<nntile::PartReport> const parts = nntile::report_parts(graph, options);
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     nntile::PartReport const& part = parts[rank];
     Row const row{{static_cast<double>(part.memory.stored), static_cast<double>(part.memory.arena),
@@ -201,6 +203,8 @@ inline void show_model(InfoSettings const& settings) {
   if (!settings.save_parts.empty()) nntile::io::make_directories(settings.save_parts);
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
+  std::vector<nntile::PartReport> parts;  // behind the plan for one rank, whose errors are plainer
+  if (settings.ranks > 1) parts = nntile::report_parts(of.graph, shared);
   std::printf(
       "model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)%s\n",
       static_cast<long long>(of.model.parameters().count()), static_cast<long long>(config.width),
@@ -219,7 +223,7 @@ inline void show_model(InfoSettings const& settings) {
   show_places(plan);
   std::printf("bits       %s\n",
               plan.canonical() ? "canonical: equal for every tiling" : plan.uncanonical().c_str());
-  if (settings.ranks > 1) show_ranks(of.graph, shared);
+  if (settings.ranks > 1) show_ranks(of.graph, shared, parts);
   if (!settings.save_parts.empty())
     save_parts(settings.save_parts, of.graph, shared, settings.ranks);
   if (!settings.dot.empty()) write_text(settings.dot, to_dot(of.graph));

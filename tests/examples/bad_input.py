@@ -24,6 +24,14 @@ class Cases:
         good = done.returncode > 0 and text and len(text.splitlines()) == 1 and all(piece in text for piece in pieces)
         self.wrong += not good
         print(f'{"ok " if good else "BAD"} {what}: exit {done.returncode}: {text or done.stdout.strip()[-200:]}')
+        return done
+
+    def refused_first(self, what, pieces, *arguments):
+        """The same, before anything is printed."""
+        printed = self.refused(what, pieces, *arguments).stdout
+        self.wrong += printed != ''
+        if printed:
+            print(f'BAD {what}: printed before the refusal: {printed[:200]}')
 
 
 HUGE = 10**15
@@ -72,6 +80,7 @@ SHARED = [
     (['--parallel', 'pipeline'], ['a pipeline of 4 stages', 'the model has 1 blocks', "'pipe'"]),
     (['--parallel', 'ddp', '--groups', 'batch=2'], ['2 canonical groups for 4 ranks', 'at most 2']),
     (['--parallel', 'ddp'], ["2 indices along 'batch' for 4 ranks", 'at most 2']),
+    (['--parallel', 'ddp+fsdp', '--batch', 4], ["axis 'batch', mesh 'data'", 'fits no tensor that another rule has not placed']),
 ]
 
 
@@ -311,7 +320,7 @@ def main():
         path.write_bytes(content[:len(content) // 2])
         cases.refused(f'half of {name}', [name], 'generate', '--run', copy)
     for share, pieces in SHARED:
-        cases.refused(f'4 ranks with {" ".join(share)}', pieces, 'info', *TINY[:-2], '--ranks', 4, *share)
+        cases.refused_first(f'4 ranks with {" ".join(map(str, share))}', pieces, 'info', *TINY[:-2], '--ranks', 4, *share)
     newcomers(runs, cases, out)
     forged_manifests(runs, cases, out)
     folders(runs, cases, out)
