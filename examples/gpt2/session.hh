@@ -113,13 +113,13 @@ template <nntile::Runtime R> class Session {
     kept.by_phase = of.step.accumulates();
     kept.rules.insert(kept.rules.end(), of.rules.begin(), of.rules.end());
     pad_logits(kept, of, machine_);
-    return compile(of.graph, std::move(kept), trace);
+    return compile(of.graph, kept, trace);
   }
   /// The same of a graph that lacks the axes of the model's batches, which --tile may name.
   std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph) {
     auto kept = options;
     kept.cuts.clear(), kept.rules.clear();
-    return compile(graph, std::move(kept), false);
+    return compile(graph, kept, false);
   }
 
   /// What a plan needs on this rank.
@@ -149,9 +149,9 @@ template <nntile::Runtime R> class Session {
   int ranks_here;
 
  private:
-  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph, nntile::PlanOptions kept,
-                                            bool trace) {
-    auto const plan = this->plan(graph, std::move(kept));
+  std::unique_ptr<CompiledGraph<R>> compile(LogicalGraph const& graph,
+                                            nntile::PlanOptions const& kept, bool trace) {
+    auto const plan = this->plan(graph, kept);
     (void)store.together(nntile::concat("memory of '", graph.name(), "'"), [&] {
       require_memory(*plan);
       return std::vector<std::byte>();
@@ -160,11 +160,10 @@ template <nntile::Runtime R> class Session {
                                               nntile::BindOptions{.isa = isa, .trace = trace});
   }
   /// Around what the store holds.
-  std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions kept) {
-    return plan_within(machine_, graph.name(), [&]() -> std::shared_ptr<Plan const> {
-      if (!kept.mesh.empty()) return nntile::plan_part(graph, store, kept);
-      for (auto& tiling : store.tilings()) kept.keep.push_back(std::move(tiling));
-      return std::make_shared<Plan const>(graph, kept);
+  std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions const& kept) {
+    return plan_within(machine_, graph.name(), [&] {
+      return kept.mesh.empty() ? nntile::plan_around(graph, store, kept)
+                               : nntile::plan_part(graph, store, kept);
     });
   }
   void require_memory(Plan const& plan) const {

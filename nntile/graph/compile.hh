@@ -65,14 +65,20 @@ CompiledGraph<R> bind(LogicalGraph const& graph, std::shared_ptr<Plan const> pla
 
 }  // namespace detail
 
+/// The plan of a graph around what the store holds; a transient that has a stored tensor's name is
+/// planned as any other. Throws PlanError.
+template <Runtime R>
+std::shared_ptr<Plan const> plan_around(LogicalGraph const& graph, TensorStore<R> const& store,
+                                        PlanOptions const& options = {}) {
+  return std::make_shared<Plan const>(graph, detail::around(graph, store, options));
+}
+
 /// Plans a graph around what the store holds, and binds it: compile(graph, store).execute(), or
 /// kept in a variable for many runs.
 template <Runtime R>
 CompiledGraph<R> compile(LogicalGraph const& graph, TensorStore<R>& store,
                          PlanOptions const& options = {}, BindOptions const& bind = {}) {
-  return detail::bind(graph,
-                      std::make_shared<Plan const>(graph, detail::around(graph, store, options)),
-                      store, bind);
+  return detail::bind(graph, plan_around(graph, store, options), store, bind);
 }
 
 }  // namespace nntile

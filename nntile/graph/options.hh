@@ -92,7 +92,7 @@ struct PlanOptions {
   /// The numbers of the graph's open dimensions, each once: {{"seq", 512}, {"batch", 8}}.
   std::vector<BoundDim> dims = {};
   /// Tensors that exist, from TensorStore::tilings(): what agrees with them along an axis is cut
-  /// like them.
+  /// like them, and so is a transient of their name, of which plan_around() makes an exception.
   std::vector<KeptTiling> keep = {};
   /// Inputs that runs read where the caller has them: bind_input adopts the memory. Each is cut
   /// along its outermost axis alone, so that its tiles are pieces of that memory; other tensors'

@@ -236,6 +236,7 @@ TEST_CASE("a transient is not cut as another graph's tensor of its name", "[grap
   Graph<Serial> const first(one, store, {.tile = 0});
   Graph<Serial> const second(other, store, {.tile = 64});
   CHECK(second.plan().tensors()[z.id()].tiling.tile_count() == 2);
+  CHECK(*plan_around(other, first.store(), {.tile = 64}) == second.plan());
   LogicalGraph input;
   scale(input.input({.shape = {128}}, "y")).named("v").mark_output();
   TensorStore<Serial> adopting(runtime);
