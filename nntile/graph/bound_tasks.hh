@@ -177,8 +177,7 @@ class BoundTasks {
   void bind_transfers(RankLink const& link) {
     for (std::size_t t = 0; t < plan_->tasks().size(); ++t) {
       PlannedTask const& task = plan_->tasks()[t];
-      KernelKind const kind = plan_->kernels()[task.kernel].kind;
-      if (kind != KernelKind::send && kind != KernelKind::receive) continue;
+      if (!is_transfer(plan_->kernels()[task.kernel].kind)) continue;
       TransferArgs args;
       std::memcpy(&args, plan_->args(task).data(), sizeof args);
       std::int64_t const bytes = plan_->buffers()[plan_->uses(task)[0].handle].payload();

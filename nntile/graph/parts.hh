@@ -34,7 +34,7 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan, std::span<PlannedTa
   std::vector<PlannedTraffic> by_rank(static_cast<std::size_t>(plan.ranks()));
   for (PlannedTask const& task : tasks) {
     KernelKind const kind = plan.kernels()[task.kernel].kind;
-    if (kind != KernelKind::send && kind != KernelKind::receive) continue;
+    if (!is_transfer(kind)) continue;
     TransferArgs args;
     std::memcpy(&args, plan.args(task).data(), sizeof args);
     PlannedTraffic& with = by_rank[static_cast<std::size_t>(args.peer)];

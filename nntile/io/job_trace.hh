@@ -64,7 +64,7 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
                         {"flops", task.cost.flops},
                         {"bytes", task.cost.bytes}});
       events.push_back(std::move(body));
-      if (kernel.kind != KernelKind::send && kernel.kind != KernelKind::receive) continue;
+      if (!is_transfer(kernel.kind)) continue;
       bool const sends = kernel.kind == KernelKind::send;
       TransferArgs args;
       std::memcpy(&args, part.args(task).data(), sizeof args);
