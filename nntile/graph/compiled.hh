@@ -296,7 +296,7 @@ template <Runtime R> class CompiledGraph {
   }
 
   void submit_phase(char const* call, std::string_view name) {
-    (void)checked(call);
+    [[maybe_unused]] auto const inside = drive(call);
     std::size_t const at = plan_->phase(name);
     if (at != 0 && at != next_part_)
       throw LifetimeError(concat(call, ": phase '", name, "' of graph '", plan_->name(),

@@ -14,7 +14,6 @@
 #include "nntile/core/elements.hh"
 #include "nntile/core/name_table.hh"
 #include "nntile/core/rank_link.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/graph/stored_ranks.hh"
 #include "nntile/graph/stored_tensor.hh"
@@ -221,8 +220,8 @@ template <Runtime R> class TensorStore {
     check_followed(stored, "write_tile", values.data());
     auto const number = static_cast<std::size_t>(tile);
     [[maybe_unused]] auto const inside = drive("write_tile");
-    auto const handle = stored.tiles[number];
-    detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, handle, tile);
+    detail::StoredBytes<R, Access::write> const bytes(runtime(), stored.spec, stored.tiles[number],
+                                                      tile);
     copy_to_tile(bytes.data(), {Shape(extent.size(), 0), extent}, values.data(), extent, sizeof(T),
                  stored.spec.column_unit);
     stored.written[number] = true;
@@ -349,7 +348,7 @@ template <Runtime R> class TensorStore {
     }
   }
   void retire(Stored& stored) {
-    for (auto* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
+    for (auto const* tiles : {&stored.tiles, &stored.spare}) retire(*tiles, stored.elsewhere);
   }
   void retire(DynamicArray<Handle> const& tiles, DynamicArray<bool> const& elsewhere) {
     for (std::size_t i = 0; i < tiles.size(); ++i)
@@ -422,6 +421,7 @@ template <Runtime R> class TensorStore {
       if (other.get() != &stored && other->storage == Storage::adopted && other->bindings != 0)
         detail::check_apart(stored.spec, memory, other->spec, other->memory);
   }
+
   /// Calls f(bytes of a tile, its box in `within`, bytes of an element) for the tiles that are
   /// here.
   template <Access access, class F>
