@@ -170,8 +170,15 @@ inline constexpr Codelet reference_codelet{Op::name, &run_reference<Op, stored_t
                                            nullptr,  nullptr,
                                            0,        &computation_of<Op, dtypes...>};
 
-/// The codelet that f.template operator()<element>() returns, or <element, second> for an op that
-/// lists `types`, of which these must be one; else null.
+/// Whether an op that has `dtypes` lists this one.
+template <class Op> constexpr bool lists(DType dtype) {
+  for (DType const each : Op::dtypes)
+    if (each == dtype) return true;
+  return false;
+}
+
+/// The codelet that f.template operator()<element>() returns for a dtype that the op lists, or
+/// <element, second> for an op that lists `types`; null for others, which f is not compiled for.
 template <class Op, class F> Codelet const* for_types(ElementTypes types, F const& f) {
   Codelet const* found = nullptr;
   if constexpr (HasTypes<Op>)
@@ -182,9 +189,11 @@ template <class Op, class F> Codelet const* for_types(ElementTypes types, F cons
     }(std::make_index_sequence<std::size(Op::types)>{});
   else
     [&]<std::size_t... i>(std::index_sequence<i...>) {
-      (void)((static_cast<std::size_t>(types.element) == i &&
-              (found = f.template operator()<static_cast<DType>(i)>(), true)) ||
-             ...);
+      auto const take = [&]<DType dtype>() {
+        if constexpr (lists<Op>(dtype))
+          if (types.element == dtype) found = f.template operator()<dtype>();
+      };
+      (take.template operator()<static_cast<DType>(i)>(), ...);
     }(std::make_index_sequence<dtype_count>{});
   return found;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an op's struct states: operands by name, fields of attributes, arguments of kernels.
+#include <concepts>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -10,6 +11,7 @@
 #include "tests/support/catch.hh"
 #include "tests/support/every_op.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -49,6 +51,17 @@ template <class Op> void check_fields() {
   CHECK(changed == Op::fields.size());
 }
 template <class... Ops> void check_fields(OpList<Ops...>) { (check_fields<Ops>(), ...); }
+
+/// An op of fp32 alone, whose reference compiles for nothing else.
+struct Halve : OneToOne {
+  static constexpr char const* name = "halve";
+  static constexpr DType dtypes[] = {DType::fp32};
+  template <class T> static void reference(Args const& args, Buffers<Halve> const& buffers) {
+    static_assert(std::same_as<T, float>);
+    for (Index i = 0; i < args.n; ++i)
+      buffers.template at<T>(Operand::y)[i] = buffers.template at<T>(Operand::x)[i] / 2;
+  }
+};
 
 /// How many members the struct has: the longest list of values that initialises it.
 struct Anything {
@@ -192,6 +205,11 @@ TEST_CASE("a kernel finds its buffers by name, and null where the task lacks one
   CHECK(buffers.at<float>(Operand::bias) == nullptr);
   CHECK(buffers.at<float>(Operand::c) == &c);
   CHECK(buffers.at<float>(Operand::carry) == &carry);
+}
+
+TEST_CASE("a reference is compiled for the dtypes that its op lists alone", "[ops][op_struct]") {
+  for (DType const dtype : all_dtypes)
+    CHECK((op_info<Halve>.reference({dtype, dtype}) != nullptr) == (dtype == DType::fp32));
 }
 
 TEST_CASE("ops are found by name", "[ops][op_struct]") {
