@@ -17,7 +17,7 @@
 namespace nntile::detail {
 
 /// The codelet of a planned kernel, from the library, or from an op of the user's. Throws
-/// TypeError.
+/// TypeError; ValueError for an op of the user's that has the name of one of the library's.
 inline Codelet const* find_codelet(PlannedKernel const& kernel, Isa isa,
                                    std::span<OpInfo const* const> ops, RankLink const& link) {
   if (kernel.kind == KernelKind::copy) return &copy_codelet;
@@ -27,10 +27,10 @@ inline Codelet const* find_codelet(PlannedKernel const& kernel, Isa isa,
     throw PlanError(concat("compile: the plan is for several ranks (its kernel '", kernel.name,
                            "' moves tiles), and the store has no communicator"));
   for (OpInfo const* const op : ops)
-    if (kernel.name == op->name)
+    if (kernel.type == op->type)
       return find_kernel(*op, kernel.element, kernel.second, kernel.mode, isa);
   auto const* const found =
-      kernels::find(kernel.name, kernel.element, kernel.second, kernel.mode, isa);
+      find_in_library(kernel.name, kernel.type, kernel.element, kernel.second, kernel.mode, isa);
   if (found == nullptr)
     throw TypeError(concat("compile: no kernel '", kernel.name, "' for ", name_of(kernel.element),
                            " in the library; bind an op of one's own by compile(graph, store), or "

@@ -108,6 +108,7 @@ struct PlannedKernel {
   DType element = DType::fp32;
   DType second = DType::fp32;
   Mode mode = Mode::exact;
+  std::uint64_t type = 0;  // of an op: its OpInfo::type
   bool operator==(PlannedKernel const&) const = default;
 };
 

@@ -42,14 +42,22 @@ inline std::optional<DType> dtype_named(std::string_view name) {
   return std::nullopt;
 }
 
+inline void append(std::vector<KnownOp>& ops, KnownOp const& op) {
+  std::string_view const name = op.info->name;
+  for (KnownOp const& other : ops)
+    if (name == other.info->name && other.info->type != op.info->type)
+      throw ValueError(concat("known_ops: two ops have the name '", name,
+                              "', by which files know them; give one of them another"));
+  ops.push_back(op);
+}
 template <OpStruct... Ops> void append(std::vector<KnownOp>& ops, OpList<Ops...>) {
-  (ops.push_back({&op_info<Ops>, nntile::detail::gradient_of<Ops>()}), ...);
+  (append(ops, {&op_info<Ops>, nntile::detail::gradient_of<Ops>()}), ...);
 }
 
 }  // namespace detail
 
 /// The ops of lists: known_ops(AllOps{}, OpList<MyOp>{}) with nntile/ops/all.hh, or the lists of
-/// the headers of a few.
+/// the headers of a few. Throws ValueError for two ops of one name.
 template <class... Lists> std::vector<KnownOp> known_ops(Lists... lists) {
   std::vector<KnownOp> ops;
   (detail::append(ops, lists), ...);

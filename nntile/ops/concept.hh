@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <type_traits>
 
@@ -34,7 +35,7 @@ concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
 
 // clang-format off
 /// An op is an empty struct that says everything about one computation:
-///   name       the kernel's name
+///   name       the kernel's name, which no other op has
 ///   Operand    a scoped enum of all operands that a call can have
 ///   operands   the table of the same operands, in the same order: names, axes, accesses, dtypes
 ///   dtypes     what the operands of Kind::element may be; where there are others of Kind::second, `types`,
@@ -66,6 +67,7 @@ concept OpStruct = Empty<Op> && requires(typename Op::Attrs const& attrs, TileRa
 /// templates. Operands are counted here among those that the call has, bit o for the o-th.
 struct OpInfo {
   char const* name;
+  std::uint64_t type;  // type_number of the op
   std::size_t attrs_bytes;
   std::size_t args_bytes;
   std::span<DType const> dtypes;  // of operands of Kind::element
@@ -279,6 +281,7 @@ template <class Op> constexpr char const* no_gradient_of() {
 template <OpStruct Op>
 inline constexpr OpInfo op_info{
     .name = Op::name,
+    .type = type_number<Op>,
     .attrs_bytes = sizeof(typename Op::Attrs),
     .args_bytes = sizeof(Arguments<Op>),
     .dtypes = detail::dtypes_of<Op>(),

@@ -48,14 +48,26 @@ template <Runtime R> struct TiledOperand {
 
 namespace detail {
 
+/// The library's kernel of an op, or null. Throws ValueError where it is of another op of that
+/// name.
+inline Codelet const* find_in_library(std::string_view name, std::uint64_t type, DType element,
+                                      DType second, Mode mode, Isa isa) {
+  auto const* const found = kernels::find(name, element, second, mode, isa);
+  if (found != nullptr && found->computation->op != type)
+    throw ValueError(concat("op '", name,
+                            "' has the name of an op of the library, which has its own "
+                            "kernels; give yours another name"));
+  return found;
+}
+
 /// The op's own kernel, the library's, or the op's reference, the first that there is. Throws
-/// TypeError.
+/// TypeError; ValueError where the library has kernels of another op of that name.
 inline Codelet const* find_kernel(OpInfo const& op, DType element, DType second, Mode mode,
                                   Isa isa) {
   if (op.kernel != nullptr)
     if (auto const* own = op.kernel({element, second})) return own;
-  if (auto const* found =
-          kernels::find(op.name, element, second, mode, isa == Isa::best ? kernels::best() : isa))
+  if (auto const* found = find_in_library(op.name, op.type, element, second, mode,
+                                          isa == Isa::best ? kernels::best() : isa))
     return found;
   if (auto const* reference = op.reference({element, second})) return reference;
   throw TypeError(concat(op.name, ": no kernel for ", name_of(element),

@@ -39,6 +39,26 @@ struct Twice : OneToOne {
 };
 }  // namespace more
 
+/// y = 5 x, by mistake of the name of an op of the library's that has kernels.
+struct Gelutanh : OneToOne {
+  static constexpr char const* name = "gelutanh";
+  template <class T> static void reference(Args const& args, Buffers<Gelutanh> const& buffers) {
+    T const* const x = buffers.template at<T>(Operand::x);
+    T* const y = buffers.template at<T>(Operand::y);
+    for (Index i = 0; i < args.n; ++i) y[i] = static_cast<T>(5 * x[i]);
+  }
+};
+
+/// y = 5 x, whose own kernel would hide the library's.
+struct OwnGelutanh : Gelutanh {
+  static Codelet const* own(ElementTypes types) {
+    return types.element == DType::fp32 ? &codelet : nullptr;
+  }
+  static Codelet const codelet;
+  static constexpr Hooks<Attrs> hooks{.kernel = &own};
+};
+Codelet const OwnGelutanh::codelet{"gelutanh", &detail::run_reference<Gelutanh, float>};
+
 struct TwiceGraph {
   LogicalGraph graph{"twice"};
   TwiceGraph() {
@@ -150,4 +170,39 @@ TEST_CASE("two ops of one name are refused in one graph", "[graph][binding]") {
   CHECK(message_of<PlanError>([&] { Plan{graph}; }) ==
         "plan 'g': two of its ops are named 'twice', by which kernels are found; give one another "
         "name");
+}
+
+TEST_CASE("an op with the name of one of the library's never runs its kernel", "[graph][binding]") {
+  char const* const refusal =
+      "op 'gelutanh' has the name of an op of the library, which has its own kernels; give yours "
+      "another name";
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {6}, .axes = "n"}, "x");
+  Node const y = graph.tensor({.shape = {6}}, "y");
+  SECTION("with a reference alone") {
+    Call<Gelutanh>{}(x, y).mark_output();
+    Serial runtime;
+    TensorStore<Serial> store(runtime);
+    CHECK(message_of<ValueError>([&] { compile(graph, store); }) == refusal);
+    Tile<float, Serial> const a(runtime, {6}), b(runtime, {6});
+    CHECK(message_of<ValueError>([&] { Call<Gelutanh>{}(a, b); }) == refusal);
+  }
+  SECTION("with a kernel of its own") {
+    Call<OwnGelutanh>{}(x, y).mark_output();
+    Serial runtime;
+    TensorStore<Serial> store(runtime), other(runtime);
+    CHECK(run(compile(graph, store)) == std::vector<double>{5, 10, 15, 20, 25, 30});
+    auto const plan = std::make_shared<Plan const>(graph);
+    CHECK(message_of<ValueError>([&] { CompiledGraph<Serial>(plan, other); }) == refusal);
+  }
+}
+
+TEST_CASE("a type's number is that of its name, whichever compiler spells it", "[graph][binding]") {
+  std::uint64_t number = 0xcbf29ce484222325u;  // FNV-1a
+  for (char const c : std::string_view("nntile::ops::Gelutanh"))
+    number = (number ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  CHECK(type_number<ops::Gelutanh> == number);
+  CHECK(op_info<ops::Gelutanh>.type == number);
+  CHECK(kernels::find("gelutanh", DType::fp32, DType::fp32, Mode::exact, kernels::best())
+            ->computation->op == number);
 }

@@ -14,6 +14,7 @@
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 #include "tests/support/padding.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -38,6 +39,12 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   REQUIRE(at != text.npos);
   return text.replace(at, from.size(), to);
 }
+
+/// An op that files would take for the library's.
+struct Gelutanh : OneToOne {
+  static constexpr char const* name = "gelutanh";
+  template <class T> static void reference(Args const&, Buffers<Gelutanh> const&) {}
+};
 
 /// A layer in two tiles, as a file.
 struct Layer {
@@ -228,6 +235,13 @@ TEST_CASE("an op that is unknown is named, with those that are close", "[io][pla
         concat("'g.json': op 0 is 'gemmm'", known, " here; did you mean 'gemm'?"));
   CHECK(error("my_own_op") ==
         concat("'g.json': op 0 is 'my_own_op'", known, " here; give its list to known_ops()"));
+}
+
+TEST_CASE("two ops of one name are not known together", "[io][plan]") {
+  CHECK(message_of<ValueError>([] { known_ops(OpList<Gelutanh>{}, AllOps{}); }) ==
+        "known_ops: two ops have the name 'gelutanh', by which files know them; give one of them "
+        "another");
+  CHECK(known_ops(AllOps{}, AllOps{}).size() == 2 * all_ops.size());
 }
 
 TEST_CASE("a plan of another graph is refused with the hashes of both", "[io][plan]") {

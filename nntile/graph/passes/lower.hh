@@ -128,7 +128,7 @@ class LowerPass final : private TileVisitor {
     if (cut_axis_ != TileSample::none) call_.sample = thin_->sample(call_, cut_axis_);
     if (own_ != nullptr) others_ = OthersTasks(*own_, op, call_);
     node_ = position;
-    kernel_ = kernel(op.info->name, op.element, op.second);
+    kernel_ = kernel(*op.info, op.element, op.second);
     operands_.assign(op.operands);
     for (std::uint32_t const t : operands_)
       call_.column_units.push_back(plan_.tensors[t].column_unit);
@@ -193,8 +193,8 @@ class LowerPass final : private TileVisitor {
                            op.axes.axes[axis].group, "' is on no visible operand; add it to one"));
   }
 
-  std::uint32_t kernel(char const* name, DType element, DType second) {
-    return plan_.kernel({KernelKind::op, name, element, second, plan_.numerics.mode});
+  std::uint32_t kernel(OpInfo const& op, DType element, DType second) {
+    return plan_.kernel({KernelKind::op, op.name, element, second, plan_.numerics.mode, op.type});
   }
 
   std::uint32_t carry(OpNode const& op, std::size_t operand) {
@@ -279,9 +279,8 @@ class LowerPass final : private TileVisitor {
     PlannedTask task;
     task.node = static_cast<std::uint32_t>(node_);
     OpInfo const& op = tile.combines ? *combine_op : *call_.op;
-    task.kernel = tile.combines
-                      ? kernel(op.name, combine_dtype(call_, tile), combine_dtype(call_, tile))
-                      : kernel_;
+    task.kernel = tile.combines ? kernel(op, combine_dtype(call_, tile), combine_dtype(call_, tile))
+                                : kernel_;
     task.first_use = offset(uses_.size(), "operands");
     bool const is_others = own_ != nullptr && others_.has(tile);
     if (is_others)
