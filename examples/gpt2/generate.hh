@@ -1,9 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Text from a trained model, byte by byte. The window is recomputed for every byte.
+// Text from a trained model, byte by byte. For every byte the window is computed anew, as far as
+// there is text.
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "nntile/io/checkpoint.hh"
 #include "nntile/ops/sample.hh"
@@ -26,7 +32,7 @@ template <nntile::Runtime R> class Generator {
         checkpoint_(open_run(settings.run)),
         described_(checked_model(checkpoint_, settings)),
         session_(runtime, settings.machine, described_.model.layers),
-        model_(ModelGraph::Purpose::inference, described_.model, described_.seq, 1,
+        model_(ModelGraph::Purpose::inference, described_.model, "seq", 1,
                numerics_of(settings.machine.numerics)) {
     LogicalGraph draw("sample", {model_.graph.numerics().mode});
     Node const logits = draw.input(
@@ -39,11 +45,10 @@ template <nntile::Runtime R> class Generator {
                          .top_p = settings.top_p},
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
-    forward_ = session_.compile(model_.graph);
+    plan(described_.seq);  // the largest, so that what has no room is said before the first byte
     draw_ = session_.compile(draw);
     checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
                      nntile::io::Part::model);
-    session_.write_positions(model_);
   }
 
   /// Prints the prompt and what follows, as it comes.
@@ -51,13 +56,9 @@ template <nntile::Runtime R> class Generator {
     std::vector<std::int64_t> text;
     for (char const c : settings_.prompt) text.push_back(static_cast<unsigned char>(c));
     std::fwrite(settings_.prompt.data(), 1, settings_.prompt.size(), stdout);
-    std::size_t const window = static_cast<std::size_t>(described_.seq);
-    std::vector<std::int64_t> tokens(window);
     for (Index i = 0; i < settings_.tokens; ++i) {
-      std::size_t const length = std::min(text.size(), window);
-      std::fill(tokens.begin(), tokens.end(), 0);
-      std::copy(text.end() - static_cast<std::ptrdiff_t>(length), text.end(), tokens.begin());
-      text.push_back(next(tokens, length, i));
+      auto const length = std::min(text.size(), static_cast<std::size_t>(described_.seq));
+      text.push_back(next(std::span(text).last(length), i));
       std::putchar(static_cast<int>(text.back()));
       std::fflush(stdout);
     }
@@ -89,9 +90,24 @@ template <nntile::Runtime R> class Generator {
     return described;
   }
 
-  /// The token after the first `length` ones; later positions are masked by causality.
-  std::int64_t next(std::vector<std::int64_t> const& tokens, std::size_t length, Index number) {
+  /// Plans the forward pass for a window of that many tokens.
+  void plan(Index window) {
+    if (window == window_) return;
+    forward_.reset();  // its memory
+    forward_ = session_.compile(model_, false, {{"seq", window}});
+    window_ = window;
+  }
+
+  /// The token after `text`. What a window has behind it is masked by causality; it is of 64, 128,
+  /// ... tokens.
+  std::int64_t next(std::span<std::int64_t const> text, Index number) {
+    std::size_t const length = text.size();
+    plan(std::min(described_.seq,
+                  static_cast<Index>(std::bit_ceil(std::max<std::size_t>(length, 64)))));
+    std::vector<std::int64_t> tokens(text.begin(), text.end());
+    tokens.resize(static_cast<std::size_t>(window_));
     forward_->template bind_input<std::int64_t>("tokens", tokens);
+    forward_->template bind_input<std::int64_t>("positions", model_.step.position_values(window_));
     forward_->execute();
     switch (described_.model.dtype) {
       case DType::bf16:
@@ -123,6 +139,7 @@ template <nntile::Runtime R> class Generator {
   Session<R> session_;
   ModelGraph model_;
   std::unique_ptr<CompiledGraph<R>> forward_;
+  Index window_ = 0;  // of forward_
   std::unique_ptr<CompiledGraph<R>> draw_;
 };
 

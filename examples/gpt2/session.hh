@@ -31,7 +31,7 @@ struct ModelGraph {
 
   /// `mesh`: of the ranks that train, which then decide together whether to stop. A step of
   /// several micro-batches, `accumulate` of `batch` sequences, runs by phases.
-  ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, Index seq, Index batch,
+  ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, nntile::Dim seq, Index batch,
              nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {},
              std::vector<nntile::MeshAxis> const& mesh = {}, int accumulate = 1)
       : graph(purpose == Purpose::training     ? "train"
@@ -107,9 +107,12 @@ template <nntile::Runtime R> class Session {
   }
 
   /// Plans and binds, on all ranks together, which compare their plans. Throws OutOfMemory, before
-  /// a byte is allocated on any rank, where the machine has less than the plan needs.
-  std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false) {
+  /// a byte is allocated on any rank, where the machine has less than the plan needs. `dims`: the
+  /// numbers of open dimensions.
+  std::unique_ptr<CompiledGraph<R>> compile(ModelGraph const& of, bool trace = false,
+                                            std::vector<nntile::BoundDim> dims = {}) {
     auto kept = options;
+    kept.dims = std::move(dims);
     kept.by_phase = of.step.accumulates();
     kept.rules.insert(kept.rules.end(), of.rules.begin(), of.rules.end());
     pad_logits(kept, of, machine_);

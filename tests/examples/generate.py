@@ -121,6 +121,13 @@ def main():
     longer = runs.call('generate', '--run', out, '--tokens', 60, '--prompt', 'x' * 100, '--top-k', 5)
     need(longer.returncode == 0, 'a prompt longer than the sequence is continued')
 
+    wide = runs.new_folder()
+    done = runs.call('train', '--data', runs.data, '--out', wide, *SIZES[:-4], '--seq', 128, '--batch', 1, '--steps', 2)
+    texts = [runs.call('generate', '--run', wide, '--tokens', tokens, '--prompt', 'x' * 40).stdout.removesuffix('\n')
+             for tokens in (24, 25, 140)]  # a window of 64 tokens, of 128, and one that moves along
+    need(done.returncode == 0 and texts[2].startswith(texts[1]) and texts[1].startswith(texts[0])
+         and 40 < len(texts[0]) < len(texts[1]) < len(texts[2]), f'a text goes on where its window grows: {texts}')
+
     narrow = runs.new_folder()
     done = runs.call('train', '--data', runs.data, '--out', narrow, *SIZES, '--steps', 60, '--eval-every', 30, '--dtype', 'bf16')
     need(done.returncode == 0 and ', in bf16 with weights and AdamW in fp32\n' in done.stdout, 'a run in bf16 says so')

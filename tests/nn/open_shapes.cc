@@ -15,16 +15,18 @@ using namespace nntile::test;
 
 namespace {
 
-/// A tiny GPT's training step, declared for these two dimensions.
+using Purpose = nn::LanguageModelOptions::Purpose;
+
+/// A tiny GPT's step, declared for these two dimensions.
 struct TinyStep {
   LogicalGraph graph{"tiny"};
   nn::Gpt2 model;
   nn::LanguageModelStep step;
 
-  TinyStep(Dim const& seq, Dim const& batch)
+  TinyStep(Dim const& seq, Dim const& batch, Purpose purpose = Purpose::training)
       : model(graph,
               {.vocab = 40, .positions = 96, .width = 64, .layers = 1, .heads = 2, .stddev = 0.2}),
-        step(model, {.seq = seq, .batch = batch, .adamw = {.clip = 1}}) {}
+        step(model, {.seq = seq, .batch = batch, .purpose = purpose, .adamw = {.clip = 1}}) {}
 };
 
 struct BatchShape {
@@ -97,4 +99,32 @@ TEST_CASE("an open sequence beyond the positions fails where it is embedded", "[
   compile(init, store).execute();
   CHECK(contains(message_of<TaskError>([&] { (void)train(step, {97, 1}, 1); }),
                  "index 96 at position 32 of the tile is outside [0, 96)"));
+}
+
+TEST_CASE("a text has the same logits in any window that it fits in", "[nn][dims]") {
+  TinyStep const open("seq", 1, Purpose::inference);
+  Ring runtime({.workers = 1});
+  for (Index const tile : {Index{0}, Index{64}, PlanOptions::automatic}) {
+    TensorStore<Ring> store(runtime);
+    std::vector<float> first;
+    for (Index const seq : {20, 21, 64, 96}) {
+      CompiledGraph<Ring> forward =
+          compile(open.graph, store, {.tile = tile, .dims = {{"seq", seq}}});
+      if (first.empty()) {
+        LogicalGraph init("init");
+        nn::initialize(init, open.step, 1);
+        compile(init, store).execute();
+      }
+      std::vector<Index> tokens;
+      for (Index i = 0; i < seq; ++i) tokens.push_back(i < 20 ? i * 7 % 40 : seq % 40);
+      forward.bind_input("tokens", tokens);
+      forward.bind_input("positions", nn::LanguageModelStep::position_values(seq));
+      forward.execute();
+      auto logits = forward.get_output<float>(open.step.logits().name());
+      logits.resize(20 * 40);
+      if (first.empty()) first = logits;
+      INFO("tile " << tile << ", seq " << seq);
+      CHECK(logits == first);
+    }
+  }
 }
