@@ -118,8 +118,11 @@ def main():
     need(first.stdout != other.stdout, 'another seed gives another text')
     sure = [runs.call('generate', '--run', out, '--tokens', 20, '--temperature', 0, '--seed', seed).stdout for seed in (1, 2)]
     need(sure[0] == sure[1], 'temperature 0 takes the likeliest byte whatever the seed')
-    longer = runs.call('generate', '--run', out, '--tokens', 60, '--prompt', 'x' * 100, '--top-k', 5)
-    need(longer.returncode == 0, 'a prompt longer than the sequence is continued')
+    prompts = 'x' * 100, 'The ' * 15 + 'x' * 40
+    longer = [runs.call('generate', '--run', out, '--tokens', 60, '--prompt', prompt, '--top-k', 5) for prompt in prompts]
+    need(all(done.returncode == 0 for done in longer) and
+         len({done.stdout.removeprefix(prompt) for done, prompt in zip(longer, prompts, strict=True)}) == 1,
+         'a prompt longer than the sequence is continued from its end')
 
     wide = runs.new_folder()
     done = runs.call('train', '--data', runs.data, '--out', wide, *SIZES[:-4], '--seq', 128, '--batch', 1, '--steps', 2)

@@ -6,6 +6,7 @@
 #include "nntile/graph/compile.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
 #include "nntile/ops/scale.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
@@ -58,6 +59,13 @@ struct OwnGelutanh : Gelutanh {
   static constexpr Hooks<Attrs> hooks{.kernel = &own};
 };
 Codelet const OwnGelutanh::codelet{"gelutanh", &detail::run_reference<Gelutanh, float>};
+
+/// The same by the name of the op that adds the partial sums of groups.
+struct OwnScale : Gelutanh {
+  static constexpr char const* name = "scale";
+  static Codelet const* own(ElementTypes) { return &OwnGelutanh::codelet; }
+  static constexpr Hooks<Attrs> hooks{.kernel = &own};
+};
 
 struct TwiceGraph {
   LogicalGraph graph{"twice"};
@@ -195,6 +203,22 @@ TEST_CASE("an op with the name of one of the library's never runs its kernel", "
     auto const plan = std::make_shared<Plan const>(graph);
     CHECK(message_of<ValueError>([&] { CompiledGraph<Serial>(plan, other); }) == refusal);
   }
+}
+
+TEST_CASE("an op with the name of a planned one runs its own kernel alone", "[graph][binding]") {
+  LogicalGraph graph("g", {.groups = {{"in", 2}}});
+  Node const w = graph.input({.shape = {64, 128}, .axes = "out in"}, "w");
+  Node const x = graph.input({.shape = {128, 8}, .axes = "in batch"}, "x");
+  Node const z = Call<OwnScale>{}(gemm(w, x), graph.tensor({.shape = {64, 8}}, "z"));
+  z.mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  CompiledGraph<Serial> step = compile(graph, store, {.tile = 64});
+  CHECK(step.plan().kernels().size() == 3);
+  step.bind_input("w", std::vector<float>(64 * 128, 1.0f));
+  step.bind_input("x", std::vector<float>(128 * 8, 1.0f));
+  step.execute();
+  CHECK(step.get_output<float>("z") == std::vector<float>(64 * 8, 5 * 128.0f));
 }
 
 TEST_CASE("a type's number is that of its name, whichever compiler spells it", "[graph][binding]") {
