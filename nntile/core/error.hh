@@ -45,6 +45,10 @@ class Piece {
         text.append(digits, std::to_chars(digits, end, unsigned_).ptr);
         return;
       case Kind::real:
+        if (real_ != real_) {  // the sign of a NaN says nothing
+          text += "nan";
+          return;
+        }
         text.append(digits, std::to_chars(digits, end, real_, std::chars_format::general, 6).ptr);
         return;
     }

@@ -25,6 +25,8 @@ TEST_CASE("concat writes the extremes of every integer", "[core][error]") {
 
 TEST_CASE("concat writes six digits of a double", "[core][error]") {
   CHECK(concat(0.5) == "0.5");
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(concat(nan, ' ', -nan, ' ', -std::numeric_limits<double>::infinity()) == "nan nan -inf");
   CHECK(concat(1.0 / 3.0) == "0.333333");
   CHECK(concat(1e300) == "1e+300");
   CHECK(concat(std::numeric_limits<double>::infinity()) == "inf");
