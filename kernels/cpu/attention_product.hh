@@ -62,6 +62,8 @@ template <class T, int vectors, int columns, Rhs rhs>
 
   Index const lda = call.lda, ldb = call.ldb;
   auto const step = [&](Index p, int from, int to) __attribute__((always_inline)) {
+    // Of scalars, GCC 12 makes vectors over p that load rows past the last.
+    if constexpr (lanes == 1) asm("");
     T const* const row = call.a + p * lda;
     T const* const column = call.b + (rhs == Rhs::rows ? p * ldb : p);
     V x[vectors];

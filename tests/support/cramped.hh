@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The least that kernels are promised: threads of 64 KiB of stack, and workspaces that end where
-// the codelet says, before a page without access.
+// The least that kernels are promised: threads of 64 KiB of stack, tiles that end with their last
+// element and workspaces that end where the codelet says, both before a page without access.
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -34,6 +34,28 @@ template <class Body> void call_on_stack_of(std::size_t bytes, Body&& body) {
   pthread_attr_destroy(&attributes);
 }
 
+/// Memory that ends before a page without access, aligned as its size is.
+class FencedMemory {
+ public:
+  static void* allocate(std::size_t bytes) {
+    std::size_t const whole = whole_pages(bytes);
+    void* const at =
+        mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    std::byte* const end = static_cast<std::byte*>(at) + whole;
+    mprotect(end, page, PROT_NONE);
+    return end - bytes;
+  }
+  static void free(void* pointer, std::size_t bytes) noexcept {
+    std::size_t const whole = whole_pages(bytes);
+    munmap(static_cast<std::byte*>(pointer) + bytes - whole, whole + page);
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  static std::size_t whole_pages(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+};
+
 /// One thread of little stack.
 class SmallStackExecutor {
  public:
@@ -62,6 +84,8 @@ class SmallStackExecutor {
   bool help() { return false; }
   Workers workers() const { return {}; }
   void on_idle(Job) {}
+  void* allocate(std::size_t bytes, Place) { return FencedMemory::allocate(bytes); }
+  void free(void* pointer, std::size_t bytes, Place) { FencedMemory::free(pointer, bytes); }
 
  private:
   void work() {
@@ -84,27 +108,23 @@ class SmallStackExecutor {
   pthread_t thread_;
 };
 
-/// Runs bodies on a small stack, each with exactly the workspace that its codelet states, all of it
-/// NaN.
+/// Runs bodies on a small stack and fenced tiles, each with exactly the workspace that its codelet
+/// states, all of it NaN.
 class Cramped : public Engine<SmallStackExecutor> {
   using Base = Engine<SmallStackExecutor>;
 
  public:
   static constexpr std::string_view runtime_name = "cramped";
 
-  explicit Cramped(RuntimeOptions const& = {}) {
-    void* const at = mmap(nullptr, max_workspace_bytes + page, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) throw std::bad_alloc();
-    end_ = static_cast<std::byte*>(at) + max_workspace_bytes;
-    mprotect(end_, page, PROT_NONE);
-  }
+  explicit Cramped(RuntimeOptions const& = {})
+      : end_(static_cast<std::byte*>(FencedMemory::allocate(max_workspace_bytes)) +
+             max_workspace_bytes) {}
   ~Cramped() {
     try {
       wait_all();
     } catch (Error const&) {  // the test's to report
     }
-    munmap(end_ - max_workspace_bytes, max_workspace_bytes + page);
+    FencedMemory::free(end_ - max_workspace_bytes, max_workspace_bytes);
   }
 
   Event submit(Task<DataHandle> const& task) {
@@ -117,7 +137,6 @@ class Cramped : public Engine<SmallStackExecutor> {
   }
 
  private:
-  static constexpr std::size_t page = 4096;
   struct alignas(16) Inner {
     Codelet const* codelet;
     std::byte* workspace_end;
