@@ -15,20 +15,23 @@ class CausalSelfAttention {
   /// Throws ShapeError where the heads do not divide the width.
   CausalSelfAttention(ParameterList& parameters, std::string const& name, Index width, Index heads,
                       BranchOptions const& options = {})
-      : attn_(parameters, name + ".c_attn",
-              {{head_dim(width, heads), heads, 3}, "head_dim head qkv"}, {{width}, "embed"},
-              options.linear),
-        projection_(parameters, name + ".c_proj", {{width}, "embed"},
-                    {{head_dim(width, heads), heads}, "head_dim head"}, options.projection()) {}
+      : layers_(parameters.all_or_nothing([&] {
+          Index const head = head_dim(width, heads);
+          Group const all{{width}, "embed"};
+          return Layers{Linear(parameters, name + ".c_attn",
+                               {{head, heads, 3}, "head_dim head qkv"}, all, options.linear),
+                        Linear(parameters, name + ".c_proj", all, {{head, heads}, "head_dim head"},
+                               options.projection())};
+        })) {}
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {
-    Node const qkv = attn_(x);  // [head_dim, head, 3, seq, batch]
+    Node const qkv = layers_.attn(x);  // [head_dim, head, 3, seq, batch]
     LogicalGraph& graph = x.graph();
     Node const q = graph.slice(qkv, 2, 0, "q");
     Node const k = graph.slice(qkv, 2, 1, "k");
     Node const v = graph.slice(qkv, 2, 2, "v");
-    return projection_(nntile::attention({.causal = true}, q, k, v));
+    return layers_.projection(nntile::attention({.causal = true}, q, k, v));
   }
 
  private:
@@ -38,8 +41,11 @@ class CausalSelfAttention {
     return width / heads;
   }
 
-  Linear attn_;
-  Linear projection_;
+  struct Layers {
+    Linear attn;
+    Linear projection;
+  };
+  Layers layers_;
 };
 
 }  // namespace nntile::nn

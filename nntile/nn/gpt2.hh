@@ -37,16 +37,61 @@ struct Gpt2Config {
 /// layers)), norms 1, biases 0. Source: Radford et al. 2019.
 class Gpt2 {
  public:
-  /// Throws ShapeError, ValueError.
-  Gpt2(LogicalGraph& graph, Gpt2Config const& config)
-      : config_(config),
-        parameters_(graph),
-        wte_(parameters_.add({{config.width, config.vocab}, config.kept(), "embed vocab", {}},
-                             "wte.weight", 0, config.stddev, true)),
-        wpe_(
-            parameters_.add({{config.width, config.positions}, config.kept(), "embed position", {}},
-                            "wpe.weight", 0, config.stddev, true)) {
+  /// Throws ShapeError, ValueError; the graph is then as it was.
+  Gpt2(LogicalGraph& graph, Gpt2Config const& config) : config_(config), parameters_(graph) {
     if (config.layers < 0) throw ShapeError(concat("gpt2: ", config.layers, " layers"));
+    parameters_.all_or_nothing([&] { declare(config); });
+  }
+
+  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which
+  /// may be open; what layer i computes is named h.<i>.<op>, and so are the gradients of that.
+  /// Throws ShapeError; the graph is then as it was.
+  Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
+    if (tokens.shape().size() != 2 || positions.shape().size() != 1)
+      throw ShapeError(concat("gpt2: tokens ('", tokens.name(), "') of shape ",
+                              to_string(tokens.shape()), " and positions ('", positions.name(),
+                              "') of shape ", to_string(positions.shape()),
+                              ", but they are {seq, batch} and {seq}"));
+    Dim const seq = tokens.shape()[0];
+    if (!seq.open() && seq > config_.positions)
+      throw ShapeError(concat("gpt2: sequence of ", to_string(seq), " tokens ('", tokens.name(),
+                              "') but the model has ", config_.positions, " positions"));
+    return tokens.graph().all_or_nothing([&] {
+      // One after the other: compilers differ in the order of a call's arguments, and nodes take
+      // their numbers as they are made.
+      Node const wte = in_dtype(wte_, config_.dtype);            // [e, v], of both uses
+      Node const of_tokens = embedding(tokens, wte);             // [e, s, b]
+      Node const wpe = in_dtype(wpe_, config_.dtype);            // [e, p]
+      Node const of_positions = embedding(positions, wpe);       // [e, s]
+      Node x = add_slice({.axis = 2}, of_tokens, of_positions);  // [e, s, b]
+      for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        // Activations are placed by name, like the parameters of their layer.
+        auto const layer = tokens.graph().prefix(concat("h.", i, "."));
+        Block const& block = blocks_[i];
+        x = add(x, block.attention(block.norm_1(x)));
+        Node const normed = block.norm_2(x);
+        x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));
+      }
+      return gemm({.trans_a = true}, wte, (*final_norm_)(x));
+    });
+  }
+
+  Gpt2Config const& config() const { return config_; }
+  ParameterList const& parameters() const { return parameters_; }
+
+ private:
+  struct Block {
+    LayerNorm norm_1;
+    CausalSelfAttention attention;
+    LayerNorm norm_2;
+    Mlp mlp;
+  };
+
+  void declare(Gpt2Config const& config) {
+    wte_ = parameters_.add({{config.width, config.vocab}, config.kept(), "embed vocab", {}},
+                           "wte.weight", 0, config.stddev, true);
+    wpe_ = parameters_.add({{config.width, config.positions}, config.kept(), "embed position", {}},
+                           "wpe.weight", 0, config.stddev, true);
     // Conv1D of the published files: weights [in, out], with a bias.
     BranchOptions const branch{
         .linear = {.stddev = config.stddev,
@@ -66,48 +111,6 @@ class Gpt2 {
     }
     final_norm_.emplace(parameters_, "ln_f", config.width, "embed", norm);
   }
-
-  /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which
-  /// may be open; what layer i computes is named h.<i>.<op>, and so are the gradients of that.
-  /// Throws ShapeError.
-  Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
-    if (tokens.shape().size() != 2 || positions.shape().size() != 1)
-      throw ShapeError(concat("gpt2: tokens ('", tokens.name(), "') of shape ",
-                              to_string(tokens.shape()), " and positions ('", positions.name(),
-                              "') of shape ", to_string(positions.shape()),
-                              ", but they are {seq, batch} and {seq}"));
-    Dim const seq = tokens.shape()[0];
-    if (!seq.open() && seq > config_.positions)
-      throw ShapeError(concat("gpt2: sequence of ", to_string(seq), " tokens ('", tokens.name(),
-                              "') but the model has ", config_.positions, " positions"));
-    // One after the other: compilers differ in the order of a call's arguments, and nodes take
-    // their numbers as they are made.
-    Node const wte = in_dtype(wte_, config_.dtype);            // [e, v], of both uses
-    Node const of_tokens = embedding(tokens, wte);             // [e, s, b]
-    Node const wpe = in_dtype(wpe_, config_.dtype);            // [e, p]
-    Node const of_positions = embedding(positions, wpe);       // [e, s]
-    Node x = add_slice({.axis = 2}, of_tokens, of_positions);  // [e, s, b]
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      // Activations are placed by name, like the parameters of their layer.
-      auto const layer = tokens.graph().prefix(concat("h.", i, "."));
-      Block const& block = blocks_[i];
-      x = add(x, block.attention(block.norm_1(x)));
-      Node const normed = block.norm_2(x);
-      x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));
-    }
-    return gemm({.trans_a = true}, wte, (*final_norm_)(x));
-  }
-
-  Gpt2Config const& config() const { return config_; }
-  ParameterList const& parameters() const { return parameters_; }
-
- private:
-  struct Block {
-    LayerNorm norm_1;
-    CausalSelfAttention attention;
-    LayerNorm norm_2;
-    Mlp mlp;
-  };
 
   Gpt2Config config_;
   ParameterList parameters_;

@@ -34,40 +34,14 @@ struct LanguageModelOptions {
   AdamWOptions adamw = {};
 };
 
-/// The computation of one run of a language model's graph, appended behind the model. The model
-/// outlives it.
+/// The computation of one run of a language model's graph, appended behind the model, or, where
+/// that throws, nothing. The model outlives it.
 class LanguageModelStep {
  public:
   template <LanguageModel Model>
   explicit LanguageModelStep(Model const& model, LanguageModelOptions const& options)
       : parameters_(&model.parameters()) {
-    using Purpose = LanguageModelOptions::Purpose;
-    tokens_ = batch("tokens", options);
-    positions_ = graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
-                                "positions", {.persistent = !options.seq.open(), .external = true});
-    bool const forward =
-        options.purpose == Purpose::inference || options.purpose == Purpose::validation;
-    logits_ = model.logits(tokens_, positions_, forward);
-    if (options.purpose == Purpose::inference) {
-      logits_.mark_output();
-      return;
-    }
-    labels_ = batch("labels", options);
-    loss_ = mean_cross_entropy(logits_, labels_).mark_output();
-    if (forward) return;
-    if (options.accumulate < 1)
-      throw GraphError(concat("language model: accumulate ", options.accumulate,
-                              " micro-batches; there is 1 at least"));
-    accumulates_ = options.accumulate > 1;
-    Node const share = accumulates_
-                           ? scale({.alpha = 1.0 / options.accumulate}, loss_).named("loss.share")
-                           : loss_;
-    gradients_ = add_gradients(graph(), share,
-                               {.persistent = accumulates_ || options.purpose == Purpose::gradients,
-                                .accumulate = accumulates_});
-    if (options.purpose != Purpose::training) return;
-    optimizer_.emplace(*parameters_, gradients_, options.adamw);
-    if (accumulates_) zero_gradients(graph());
+    graph().all_or_nothing([&] { append(model, options); });
   }
 
   LogicalGraph& graph() const { return parameters_->graph(); }
@@ -101,6 +75,37 @@ class LanguageModelStep {
   }
 
  private:
+  template <LanguageModel Model>
+  void append(Model const& model, LanguageModelOptions const& options) {
+    using Purpose = LanguageModelOptions::Purpose;
+    tokens_ = batch("tokens", options);
+    positions_ = graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
+                                "positions", {.persistent = !options.seq.open(), .external = true});
+    bool const forward =
+        options.purpose == Purpose::inference || options.purpose == Purpose::validation;
+    logits_ = model.logits(tokens_, positions_, forward);
+    if (options.purpose == Purpose::inference) {
+      logits_.mark_output();
+      return;
+    }
+    labels_ = batch("labels", options);
+    loss_ = mean_cross_entropy(logits_, labels_).mark_output();
+    if (forward) return;
+    if (options.accumulate < 1)
+      throw GraphError(concat("language model: accumulate ", options.accumulate,
+                              " micro-batches; there is 1 at least"));
+    accumulates_ = options.accumulate > 1;
+    Node const share = accumulates_
+                           ? scale({.alpha = 1.0 / options.accumulate}, loss_).named("loss.share")
+                           : loss_;
+    gradients_ = add_gradients(graph(), share,
+                               {.persistent = accumulates_ || options.purpose == Purpose::gradients,
+                                .accumulate = accumulates_});
+    if (options.purpose != Purpose::training) return;
+    optimizer_.emplace(*parameters_, gradients_, options.adamw);
+    if (accumulates_) zero_gradients(graph());
+  }
+
   Node batch(char const* name, LanguageModelOptions const& options) const {
     return graph().input(
         {.shape = {options.seq, options.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);

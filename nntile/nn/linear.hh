@@ -63,10 +63,11 @@ class Linear {
                       .axes = inner.names() + (both ? " " : "") + outer.names()};
     for (Index const extent : outer.shape) weight.shape.push_back(extent);
     weight.file_shape = {element_count(outer.shape), element_count(inner.shape)};
-    weight_ = parameters.add(weight, name + ".weight", 0, options.stddev, true);
-    if (!options.bias) return;
     TensorSpec const bias{out.shape, kept, out.axes, {element_count(out.shape)}};
-    bias_ = parameters.add(bias, name + ".bias", 0, 0, false);
+    parameters.all_or_nothing([&] {
+      weight_ = parameters.add(weight, name + ".weight", 0, options.stddev, true);
+      if (options.bias) bias_ = parameters.add(bias, name + ".bias", 0, 0, false);
+    });
   }
 
   /// Adds the product to the graph. Throws ShapeError where x does not begin with the `in` group.

@@ -11,18 +11,25 @@ class Mlp {
  public:
   Mlp(ParameterList& parameters, std::string const& name, Index width, Index hidden,
       BranchOptions const& options = {})
-      : fc_(parameters, name + ".c_fc", {{hidden}, "hidden"}, {{width}, "embed"}, options.linear),
-        projection_(parameters, name + ".c_proj", {{width}, "embed"}, {{hidden}, "hidden"},
-                    options.projection()) {}
+      : layers_(parameters.all_or_nothing([&] {
+          Group const inner{{hidden}, "hidden"}, outer{{width}, "embed"};
+          return Layers{Linear(parameters, name + ".c_fc", inner, outer, options.linear),
+                        Linear(parameters, name + ".c_proj", outer, inner, options.projection())};
+        })) {}
 
-  Node operator()(Node const& x) const { return projection_(gelutanh(fc_(x))); }
+  Node operator()(Node const& x) const { return layers_.projection(gelutanh(layers_.fc(x))); }
   /// The activation is fused into the product: the same bits, but of bf16 and fp16, which are not
   /// rounded in between. It cannot be differentiated.
-  Node inference(Node const& x) const { return projection_(fc_(x, Activation::gelu_tanh)); }
+  Node inference(Node const& x) const {
+    return layers_.projection(layers_.fc(x, Activation::gelu_tanh));
+  }
 
  private:
-  Linear fc_;
-  Linear projection_;
+  struct Layers {
+    Linear fc;
+    Linear projection;
+  };
+  Layers layers_;
 };
 
 }  // namespace nntile::nn

@@ -3,7 +3,10 @@
 // ParameterList: parameters of modules, with their initial values and weight decay.
 
 #include <cmath>
+#include <concepts>
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/random.hh"
@@ -28,14 +31,27 @@ class ParameterList {
   explicit ParameterList(LogicalGraph& graph) : graph_(&graph) {}
 
   LogicalGraph& graph() const { return *graph_; }
+  /// Returns change(), which declares parameters and adds to the graph, as a module's constructor
+  /// does. If that throws, the list and its graph are as they were.
+  template <std::invocable Change> decltype(auto) all_or_nothing(Change&& change) {
+    std::size_t const before = parameters_.size();
+    try {
+      return graph_->all_or_nothing(change);
+    } catch (...) {
+      while (parameters_.size() > before) parameters_.pop_back();
+      throw;
+    }
+  }
   /// Throws ValueError for a mean or deviation out of range, and what LogicalGraph::parameter
   /// throws.
   Node add(TensorSpec spec, std::string const& name, double mean, double stddev, bool decays) {
     if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
       throw ValueError(concat("parameter '", name, "': a mean of ", mean, " and a deviation of ",
                               stddev, "; both are finite, and the latter is 0 or more"));
-    parameters_.push_back({graph_->parameter(std::move(spec), name), mean, stddev, decays});
-    return parameters_.back().node;
+    return all_or_nothing([&] {
+      parameters_.push_back({graph_->parameter(std::move(spec), name), mean, stddev, decays});
+      return parameters_.back().node;
+    });
   }
   std::vector<Parameter> const& all() const { return parameters_; }
   /// Number of trained values.

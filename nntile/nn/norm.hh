@@ -36,8 +36,10 @@ class LayerNorm {
       return trained ? parameters.add(spec, full, value, 0, false)
                      : ops::fill({.value = value}, parameters.graph().tensor(spec, full));
     };
-    weight_ = filled(options.weight, name + ".weight", 1);
-    bias_ = filled(options.bias, name + ".bias", 0);
+    parameters.all_or_nothing([&] {
+      weight_ = filled(options.weight, name + ".weight", 1);
+      bias_ = filled(options.bias, name + ".bias", 0);
+    });
   }
 
   Node operator()(Node const& x) const {

@@ -117,6 +117,9 @@ TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   CHECK(message_of<GraphError>([&] {
           nn::LanguageModelStep(model, {.seq = seq, .batch = 1, .accumulate = 0});
         }) == "language model: accumulate 0 micro-batches; there is 1 at least");
+  CHECK(graph.op_count() == 0);
+  CHECK(graph.phases() == std::vector<std::string>{"forward"});
+  CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
 }
 
 TEST_CASE("validation ends at the loss and inference at the logits", "[nn][model]") {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layouts, dtypes and missing parameters of the modules that are made of others.
 #include <cmath>
+#include <iterator>
 
 #include "nntile/graph/gradient.hh"
 #include "nntile/graph/graph.hh"
 #include "nntile/nn/attention.hh"
+#include "nntile/nn/gpt2.hh"
 #include "nntile/nn/mlp.hh"
 #include "nntile/nn/norm.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -167,4 +169,25 @@ TEST_CASE("numbers that no module can have are refused by its name", "[nn][optio
                          "norm 'ln': an eps of "));
   CHECK(parameters.all().empty());
   CHECK(graph.tensor_count() == 0);
+}
+
+TEST_CASE("a module that is refused leaves nothing behind", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  char const* const taken[] = {"fc.bias", "ln.bias", "mlp.c_proj.weight", "attn.c_proj.bias"};
+  for (char const* const name : taken) parameters.add({.shape = {4}}, name, 0, 0, false);
+  graph.input({.shape = {4}}, "h.1.mlp.c_proj.bias");
+  std::size_t const tensors = graph.tensor_count();
+  nn::Gpt2Config config{.vocab = 8, .positions = 4, .width = 4, .layers = 2, .heads = 2};
+  CHECK_THROWS_AS(nn::Linear(parameters, "fc", {{4}, "out"}, {{4}, "in"}), GraphError);
+  CHECK_THROWS_AS(nn::LayerNorm(parameters, "ln", 4, "embed"), GraphError);
+  CHECK_THROWS_AS(nn::LayerNorm(parameters, "ln", 4, "embed", {.weight = false}), GraphError);
+  CHECK_THROWS_AS(nn::Mlp(parameters, "mlp", 4, 16), GraphError);
+  CHECK_THROWS_AS(nn::CausalSelfAttention(parameters, "attn", 4, 2), GraphError);
+  CHECK_THROWS_AS(nn::Gpt2(graph, config), GraphError);
+  CHECK(names(parameters) == std::vector<std::string>(std::begin(taken), std::end(taken)));
+  CHECK(graph.tensor_count() == tensors);
+  CHECK(graph.op_count() == 0);
+  config.layers = 1;
+  CHECK_NOTHROW(nn::Gpt2(graph, config));
 }
