@@ -43,6 +43,8 @@ class LanguageModelStep {
       : parameters_(&model.parameters()) {
     graph().all_or_nothing([&] { append(model, options); });
   }
+  template <LanguageModel Model>
+  LanguageModelStep(Model const&&, LanguageModelOptions const&) = delete;  // it would be gone
 
   LogicalGraph& graph() const { return parameters_->graph(); }
   ParameterList const& parameters() const { return *parameters_; }

@@ -3,6 +3,7 @@
 #include "nntile/nn/language_model.hh"
 
 #include <cmath>
+#include <concepts>
 
 #include "nntile/graph/graph.hh"
 #include "nntile/ops/embedding.hh"
@@ -120,6 +121,11 @@ TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   CHECK(graph.op_count() == 0);
   CHECK(graph.phases() == std::vector<std::string>{"forward"});
   CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
+}
+
+TEST_CASE("a step has a model that outlives it", "[nn][model]") {
+  CHECK(std::constructible_from<nn::LanguageModelStep, Bigram const&, nn::LanguageModelOptions>);
+  CHECK_FALSE(std::constructible_from<nn::LanguageModelStep, Bigram, nn::LanguageModelOptions>);
 }
 
 TEST_CASE("validation ends at the loss and inference at the logits", "[nn][model]") {
