@@ -45,7 +45,7 @@ inline std::optional<DType> dtype_named(std::string_view name) {
 inline void append(std::vector<KnownOp>& ops, KnownOp const& op) {
   std::string_view const name = op.info->name;
   for (KnownOp const& other : ops)
-    if (name == other.info->name && other.info->type != op.info->type)
+    if (other.info != op.info && name == other.info->name)
       throw ValueError(concat("known_ops: two ops have the name '", name,
                               "', by which files know them; give one of them another"));
   ops.push_back(op);

@@ -24,7 +24,7 @@ inline void check_names(LogicalGraph const& graph) {
   DynamicArray<OpInfo const*> const ops = graph.ops();
   for (std::size_t a = 0; a < ops.size(); ++a)
     for (std::size_t b = 0; b < a; ++b)
-      if (ops[a]->type != ops[b]->type && std::string_view(ops[a]->name) == ops[b]->name)
+      if (std::string_view(ops[a]->name) == ops[b]->name)
         throw PlanError(concat("plan '", graph.name(), "': two of its ops are named '",
                                ops[a]->name, "', by which kernels are found; give one another ",
                                "name"));
