@@ -101,7 +101,8 @@ constexpr bool is_transfer(KernelKind kind) {
   return kind == KernelKind::send || kind == KernelKind::receive;
 }
 
-/// The kernel of tasks, by name: codelets are looked up when the plan is bound.
+/// The kernel of tasks, by the name and type of its op: codelets are looked up when the plan is
+/// bound.
 struct PlannedKernel {
   KernelKind kind = KernelKind::op;
   std::string name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the kernels of a plan come from: it names them, and binding looks the names up.
+// Where the kernels of a plan come from: it names them and their types, and binding looks them up.
 #include <memory>
 
 #include "nntile/graph/apply.hh"

@@ -19,7 +19,8 @@
 
 namespace nntile::passes {
 
-/// Throws PlanError where two ops have one name, by which plans know kernels.
+/// Throws PlanError where two ops have one name, by which the library, files and drawings know
+/// them.
 inline void check_names(LogicalGraph const& graph) {
   DynamicArray<OpInfo const*> const ops = graph.ops();
   for (std::size_t a = 0; a < ops.size(); ++a)
