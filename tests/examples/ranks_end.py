@@ -82,6 +82,14 @@ class Job:
                 return False
         return [pid for pid in pids if lives(pid)]
 
+    def see_end(self, pids, why):
+        """Waits until none of them lives, some of which a launcher that has ended may have killed just now; the seconds."""
+        began = time.monotonic()
+        while self.alive(pids) and time.monotonic() - began < GUARD:
+            time.sleep(0.005)
+        need(not self.alive(pids), f'ranks live {GUARD} s after {why}: {self.text()}')
+        return time.monotonic() - began
+
     def wait(self, seconds=300):
         try:
             self.process.wait(seconds)
@@ -137,10 +145,7 @@ def check_death_elsewhere(runs, launcher, wrapper, victim, step_time, must_say):
         time.sleep(0.5)
     os.kill(pids[victim], signal.SIGKILL)
     began = time.monotonic()
-    while job.alive(pids) and time.monotonic() - began < GUARD:
-        time.sleep(0.005)
-    took = time.monotonic() - began
-    need(not job.alive(pids), f'a rank lives {GUARD} s after the death of one elsewhere: {job.text()}')
+    took = job.see_end(pids, 'the death of one elsewhere')
     job.hear('has died', began)
     said = 'has died' in job.text()
     need(said or not must_say, f'nothing is said of a dead rank elsewhere: {job.text()}')
@@ -171,7 +176,8 @@ def check_stalled(runs, launcher, signals, seconds):
     words = 'a second time' if signals > 1 else 'asked to end 10 s ago'
     need(len(said) == 1 and words in said[0] and re.search(r' (from|to) rank 1, ', said[0]) and out in said[0],
          f'said of a step that cannot end: {text}')
-    need(job.process.returncode not in (0, None) and not job.alive(pids), f'exit {job.process.returncode}: {text}')
+    need(job.process.returncode not in (0, None), f'exit {job.process.returncode}: {text}')
+    job.see_end(pids, 'the end of their launcher')
     need(seconds - 1 < took, f'{took:.1f} s from the last of {signals} signals to the end: {text}')
     need(digest(out) == kept, f'the checkpoint is another: {text}')
     print(f'SIGTERM to a rank whose step cannot end, {signals} times: ended in {took:.2f} s: {said[0]}', flush=True)
@@ -208,11 +214,8 @@ def main():
         victim = random.choice(pids)
         os.kill(victim, signal.SIGKILL)
         began = time.monotonic()
-        while job.alive(pids) and time.monotonic() - began < GUARD:
-            time.sleep(0.005)
-        took = time.monotonic() - began
+        took = job.see_end(pids, f'the death of rank {pids.index(victim)}')
         slowest = max(slowest, took)
-        need(not job.alive(pids), f'ranks live {GUARD} s after the death of rank {pids.index(victim)}: {job.text()}')
         need(took <= 2 or kills < 100, f'{took:.2f} s from the death of rank {pids.index(victim)}: {job.text()}')
         job.hear('has died', began)
         job.end()
