@@ -16,6 +16,7 @@
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/global_norm.hh"
+#include "nntile/ops/kv_cache_append.hh"
 #include "nntile/ops/layer_norm.hh"
 #include "nntile/ops/randn.hh"
 #include "nntile/ops/sample.hh"

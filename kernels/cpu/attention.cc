@@ -2,6 +2,7 @@
 // Attention over blocks of 64 queries and 64 keys, queries in the lanes.
 #include "kernels/cpu/attention_backward.hh"
 #include "kernels/cpu/attention_block.hh"
+#include "kernels/cpu/cache_start.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace sdpa {
@@ -42,8 +43,13 @@ template <class T> struct Attention {
 
   static Status run(KernelCall const& call) noexcept {
     if (call.workspace == nullptr) return {no_workspace};
-    auto const args = arguments<ops::Attention>(call);
+    auto args = arguments<ops::Attention>(call);
     Buffers<ops::Attention> const buffers(call);
+    if (Index const* const start = buffers.at<Index const>(Operand::start)) {
+      if (Status const status = check_start(call, *start, args.last_start); !status.ok())
+        return status;
+      args.diagonal += *start;
+    }
     if (args.j == 0) return see_nothing(buffers, args);
     ColumnResult<T> const sums{{buffers.at<T>(Operand::out), buffers.at<V>(Operand::carry), 0,
                                 args.keys}};  // [d, h, i, b]

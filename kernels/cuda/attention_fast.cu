@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attention of fast numerics by tensor cores, a block of threads for 128 or 64 queries of a head
 // and online softmax over blocks of keys. What it has not is the exact kernel's: heads of other
-// sizes than 64 and 128, tasks that are part of a chain, operands that are not aligned. Bound:
-// products of tensor cores, 4 d flops a pair. Source: Dao 2023, FlashAttention-2.
+// sizes than 64 and 128, tasks that are part of a chain, caches, operands that are not aligned.
+// Bound: products of tensor cores, 4 d flops a pair. Source: Dao 2023, FlashAttention-2.
 #include "nntile/ops/attention.hh"
 
 #include "kernels/cuda/attention_fast_backward.hh"
@@ -260,6 +260,9 @@ template <class Op, template <class, int> class Fast, DType dtype>
 Status enqueue_fast(KernelCall const& call, void* stream) noexcept {
   using T = stored_t<dtype>;
   auto const args = arguments<Op>(call);
+  if constexpr (std::same_as<Op, ops::Attention>)
+    if (Buffers<Op>(call).template at<Index const>(Op::Operand::start) != nullptr)
+      return exact_entry<Op, dtype>()(call, stream);
   if (args.d == 64 && is_for_tensor_cores<Op>(args, call, Fast<T, 64>::shared_bytes))
     return Fast<T, 64>::enqueue(call, stream);
   if (args.d == 128 && is_for_tensor_cores<Op>(args, call, Fast<T, 128>::shared_bytes))

@@ -30,8 +30,8 @@ constexpr auto joined_lists(First first, Second second, Rest... rest) {
 using AllOps = decltype(detail::joined_lists(
     adamw_step_ops{}, add_ops{}, add_fiber_ops{}, add_slice_ops{}, argmax_ops{}, attention_ops{},
     cast_ops{}, copy_ops{}, cross_entropy_ops{}, embedding_ops{}, fill_ops{}, gelutanh_ops{},
-    gemm_ops{}, global_norm_ops{}, layer_norm_ops{}, randn_ops{}, sample_ops{}, scale_ops{},
-    softmax_ops{}, sum_slice_ops{}));
+    gemm_ops{}, global_norm_ops{}, kv_cache_append_ops{}, layer_norm_ops{}, randn_ops{},
+    sample_ops{}, scale_ops{}, softmax_ops{}, sum_slice_ops{}));
 
 /// The ops themselves, in the same order.
 inline constexpr auto all_ops = detail::infos_of(AllOps{});

@@ -57,6 +57,7 @@ struct AttentionBackward {
   using Args = AttentionArgs;
   static constexpr Fields fields = attention_fields;
   static constexpr char const* no_gradient = no_second_derivative;
+  static constexpr char const* of_cache = "keys and values of a cache are of inference";
 
   static bool overwrites(Attrs const& attrs, OperandIndex result) {
     return (result == Operand::dq   ? attrs.beta_dq
@@ -136,8 +137,11 @@ struct AttentionBackward {
     }
   }
   static constexpr Hooks<Attrs> hooks{
-      .check = [](Attrs const& attrs,
-                  AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
+      .check =
+          [](Attrs const& attrs, AxisTable const& axes) {
+            if (attrs.cached) throw ValueError(concat(name, ": `cached`, but ", of_cache));
+            detail::check_attention(name, attrs, axes);
+          },
       .overwrites = &overwrites,
       .tiles = &tiles,
       .grouped = "i",
@@ -221,17 +225,22 @@ struct AttentionBackward {
 /// 64 upwards, each with the new maximum m (0 in place of -inf), sum and out times exp(old m - m),
 /// then keys ascending: sum += p, out = fma(p, v, out); masked keys take no part; at the end out
 /// times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in
-/// PyTorch; without any key, out = 0, max = -inf and sum = 0. dtypes {every float}; statistics and
-/// sums fp32 (fp64 for fp64). Cost: 4 d flops a pair that is not masked. Throws ShapeError where
-/// `causal` and Tk < Tq. Source: Rabe and Staats 2021; Dao et al. 2022.
+/// PyTorch; without any key, out = 0, max = -inf and sum = 0. `cached`: k and v have the slots of a
+/// cache, as kv_cache_append fills it, and query i, with or without `causal`, sees slot j where j
+/// <= start + i; the bits are those of the whole sequence, whatever else the slots hold. dtypes
+/// {every float}; statistics and sums fp32 (fp64 for fp64); start int64. Cost: 4 d flops a pair
+/// that is not masked, of a cache counted for all slots. Throws ShapeError where `causal` or
+/// `cached` and Tk < Tq; fails where start is outside [0, Tk - Tq]. No gradient of a cache. Source:
+/// Rabe and Staats 2021; Dao et al. 2022.
 struct Attention {
   static constexpr char const* name = "attention";
   static constexpr std::span<DType const> dtypes{float_dtypes};
-  enum class Operand : std::uint8_t { q, k, v, out, max, sum, carry };
+  enum class Operand : std::uint8_t { q, k, v, start, out, max, sum, carry };
   static constexpr Operands operands{
       {"q", "d! h i b..."},
       {"k", "d! h j b..."},
       {"v", "d! h j b..."},
+      {"start", "", Access::read, Kind::int64},
       {"out", "d! h i b...", Access::write},
       {"max", "i h b...", Access::write, Kind::accumulator},
       {"sum", "i h b...", Access::write, Kind::accumulator},
@@ -267,6 +276,8 @@ struct Attention {
     });
   }
   static constexpr Hooks<Attrs> hooks{
+      .present = [](Attrs const& attrs,
+                    OperandIndex operand) { return operand != Operand::start || attrs.cached; },
       .check = [](Attrs const& attrs,
                   AxisTable const& axes) { detail::check_attention(name, attrs, axes); },
       .tiles = &tiles,
@@ -280,8 +291,12 @@ struct Attention {
 
   template <Element T>
   requires(is_float(dtype_of<T>))
-  static void reference(Args const& args, Buffers<Attention> buffers) {
+  static Status reference(Args const& args, Buffers<Attention> buffers) {
     using V = compute_t<T>;
+    Index const* const start = buffers.at<Index const>(Operand::start);
+    if (start != nullptr && (*start < 0 || *start > args.last_start))
+      return {detail::start_outside};
+    Index const diagonal = args.diagonal + (start == nullptr ? 0 : *start);
     constexpr V infinity = std::numeric_limits<V>::infinity();
     Index const d = args.d;
     Chain const chain = args.keys;
@@ -297,7 +312,7 @@ struct Attention {
           auto const out = results.at(at);
           V& max = buffers.at<V>(Operand::max)[row];
           V& sum = buffers.at<V>(Operand::sum)[row];
-          Index const keys = std::max<Index>(0, std::min(args.j, i + args.diagonal + 1));
+          Index const keys = std::max<Index>(0, std::min(args.j, i + diagonal + 1));
           V const before = chain.start(&max, 0, -infinity);
           V top = before;
           for (Index j = 0; j < keys; ++j) {
@@ -327,10 +342,12 @@ struct Attention {
             out.put(e, !chain.last ? value : args.j == 0 ? V(0) : value * (V(1) / total));
           }
         }
+    return {};
   }
 
   template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(Operand::q) && !b.wants(Operand::k) && !b.wants(Operand::v)) return;
+    if (b.template attrs<Attention>().cached) b.fail(AttentionBackward::of_cache);
     auto const dout = b.grad(Operand::out);
     // An operand that meets an earlier one: its gradient is added to that one's afterwards.
     auto const apart = [&](Operand operand) {

@@ -12,20 +12,24 @@ namespace nntile {
 namespace ops {
 
 /// Query i sees key j where j <= i + (Tk - Tq), positions in the whole sequences: aligned at their
-/// ends, as in decoding.
+/// ends. `cached`: keys and values are slots of a cache, and j <= start + i, the operand `start`
+/// being the number of tokens that it held before these.
 struct AttentionAttrs {
   bool causal = false;
+  bool cached = false;
   double scale = 0;                              // of the scores; 0 stands for 1 / sqrt(d)
   double beta_dq = 0, beta_dk = 0, beta_dv = 0;  // of the derivative's results
 };
 
-/// Extents of a task's tiles. Local query i sees local key j where j <= i + diagonal.
+/// Extents of a task's tiles. Local query i sees local key j where j <= i + diagonal, or i + start
+/// + diagonal of a cache.
 struct AttentionArgs {
   Index d;
   std::uint32_t h, skipped;  // queries of the tile before the task's
   Index i, j;
   std::uint32_t b, rest;  // queries of the tile beside the task's
   Index diagonal;
+  Index last_start;  // of a cache: the largest that leaves room for the whole call's tokens
   double scale;
   double beta_dq, beta_dk, beta_dv;
   Chain keys;     // the chain over keys, of out or dq
@@ -34,9 +38,9 @@ struct AttentionArgs {
 };
 
 inline constexpr Fields attention_fields{
-    field<&AttentionAttrs::causal>("causal"), field<&AttentionAttrs::scale>("scale"),
-    field<&AttentionAttrs::beta_dq>("beta_dq"), field<&AttentionAttrs::beta_dk>("beta_dk"),
-    field<&AttentionAttrs::beta_dv>("beta_dv")};
+    field<&AttentionAttrs::causal>("causal"),   field<&AttentionAttrs::cached>("cached"),
+    field<&AttentionAttrs::scale>("scale"),     field<&AttentionAttrs::beta_dq>("beta_dq"),
+    field<&AttentionAttrs::beta_dk>("beta_dk"), field<&AttentionAttrs::beta_dv>("beta_dv")};
 
 namespace detail {
 
@@ -52,8 +56,10 @@ inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const
   args.b = static_cast<std::uint32_t>(range.extent('b'));
   args.skipped = static_cast<std::uint32_t>(range.skipped('i'));
   args.rest = static_cast<std::uint32_t>(range.rest('i'));
-  args.diagonal =
-      attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j') : args.j;
+  args.diagonal = attrs.cached   ? range.begin('i') - range.begin('j')
+                  : attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j')
+                                 : args.j;
+  args.last_start = attention_shift(range);
   args.scale = attrs.scale != 0 ? attrs.scale : 1 / std::sqrt(static_cast<double>(args.d));
   args.beta_dq = attrs.beta_dq;
   args.beta_dk = attrs.beta_dk;
@@ -62,10 +68,10 @@ inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const
 }
 
 /// Twice the number of (query, key) pairs of a task, those on the diagonal at half: T^2 for a
-/// causal square.
+/// causal square. All pairs with slots of a cache, whose use no plan knows.
 inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const& range) {
   Index const queries = range.extent('i'), keys = range.extent('j');
-  if (!attrs.causal) return 2 * queries * keys;
+  if (!attrs.causal || attrs.cached) return 2 * queries * keys;
   Index const diagonal = range.begin('i') + attention_shift(range) - range.begin('j');
   auto const below = [&](Index t) {  // sum over u <= t of min(max(u, 0), keys)
     return t < 0 ? 0 : t <= keys ? t * (t + 1) / 2 : keys * (keys + 1) / 2 + (t - keys) * keys;
@@ -94,13 +100,26 @@ template <class Body> void each_attention_head(TileRange range, TileSink const& 
 
 /// The last position of the queries that the range takes sees keys before this one.
 inline Index attention_horizon(AttentionAttrs const& attrs, TileRange const& range) {
-  return attrs.causal ? range.begin('i') + range.extent('i') + attention_shift(range)
-                      : range.whole('j');
+  return attrs.causal && !attrs.cached
+             ? range.begin('i') + range.extent('i') + attention_shift(range)
+             : range.whole('j');
+}
+
+/// The reference's text where tokens do not fit behind those that a cache holds.
+inline constexpr char const* start_outside = "start is outside the cache";
+
+/// Throws ShapeError where a cache has fewer slots than a call has tokens.
+inline void check_cache(char const* op, AxisTable const& axes) {
+  Index const tokens = axes.whole('i'), slots = axes.whole('j');
+  if (slots < tokens)
+    throw ShapeError(concat(op, ": ", tokens, " tokens [i], but the cache has ", slots,
+                            " slots [j]; give it as many at least, or fewer tokens at once"));
 }
 
 /// Throws ShapeError where the mask would leave some query no key.
 inline void check_attention(char const* op, AttentionAttrs const& attrs, AxisTable const& axes) {
   Index const queries = axes.whole('i'), keys = axes.whole('j');
+  if (attrs.cached) return check_cache(op, axes);
   if (attrs.causal && keys < queries)
     throw ShapeError(concat(
         op, ": causal with q[i]=", queries, " queries but k[j]=", keys,

@@ -159,8 +159,8 @@ TEST_CASE("a result in an operand's memory has the bits of separate memory, or i
                                        "softmax_backward: dx=y"};
   CHECK(allowed_pairs<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops,
                       attention_ops, cast_ops, copy_ops, cross_entropy_ops, embedding_ops, fill_ops,
-                      gelutanh_ops, gemm_ops, global_norm_ops, layer_norm_ops, randn_ops,
-                      sample_ops, scale_ops, softmax_ops, sum_slice_ops>() == expected);
+                      gelutanh_ops, gemm_ops, global_norm_ops, kv_cache_append_ops, layer_norm_ops,
+                      randn_ops, sample_ops, scale_ops, softmax_ops, sum_slice_ops>() == expected);
 }
 
 TEST_CASE("views of one base meet unless they are two indices of one dimension", "[ops][alias]") {

@@ -48,6 +48,9 @@ std::vector<Case> cases() {
     add(op_case<ops::Gemm>({}, {{m, k}, {k, n}, {m, n}}), 1, 1.17, issued);
   add(op_case<ops::Attention>({.causal = true}, {q, q, q, q, rows, rows}), 1, 1.2,
       "whole blocks on the diagonal, and powers");
+  Shape const one{d, h, 1, b}, of_one{1, h, b};
+  add(op_case<ops::Attention>({.cached = true}, {one, q, q, {}, one, of_one, of_one}));
+  add(op_case<ops::KvCacheAppend>({}, {one, {}, q}));
   add(op_case<ops::AttentionBackward>({.causal = true}, {q, q, q, q, rows, rows, q, q, q, q}), 1,
       1.7, "7 products for 5, whole blocks on the diagonal");
   add(op_case<ops::LayerNorm>({}, {x, {e}, {e}, x, token, token}));

@@ -188,7 +188,10 @@ TEST_CASE("attention of operands that are not aligned is the exact kernel's",
   ops::AttentionArgs args{};
   args.d = 64, args.h = 1, args.i = 1, args.j = 1, args.b = 1, args.scale = 1;
   Arguments<ops::Attention> given{args, {}};
-  for (std::size_t o = 0; o < 6; ++o) given.operands.add(OperandIndex(o));
+  using Operand = ops::Attention::Operand;
+  for (Operand const o :
+       {Operand::q, Operand::k, Operand::v, Operand::out, Operand::max, Operand::sum})
+    given.operands.add(o);
   char text[status_text_bytes] = {};
   for (int const shifted : {-1, 0, 3}) {
     void* list[6] = {};

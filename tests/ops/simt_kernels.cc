@@ -96,6 +96,22 @@ TEST_CASE("pairs of groups are summed in one task of the device", "[ops][simt]")
       op_case<ops::Gemm>({.trans_a = true, .beta = 0.5}, {{9, 70}, {9, 67}, {70, 67}}), 2));
 }
 
+TEST_CASE("a cache is filled and read on the device as on the CPU", "[ops][simt]") {
+  if (!comparable()) return;
+  for (Index const start : {0, 59, 119}) {
+    Shape const cache{16, 2, 130, 2}, tokens{16, 2, 11, 2}, rows{11, 2, 2};
+    OpCase append = op_case<ops::KvCacheAppend>({}, {tokens, {}, cache});
+    OpCase read =
+        op_case<ops::Attention>({.cached = true}, {tokens, cache, cache, {}, tokens, rows, rows});
+    auto const set_start = [start](Array& of) { of.set(0, static_cast<double>(start)); };
+    append.prepare = [=](std::vector<Array>& x) { set_start(x[1]); };
+    read.prepare = [=](std::vector<Array>& x) { set_start(x[3]); };
+    for (OpCase const& c : {append, read})
+      for (Cuts const& cuts : {Cuts{}, Cuts{{"j", {64, 66}}}, Cuts{{"i", {1, 10}}, {"h", {1, 1}}}})
+        check_bits(c, cuts);
+  }
+}
+
 TEST_CASE("long rows are a block's on the device, with the bits of the CPU's", "[ops][simt]") {
   if (!comparable()) return;
   for (Index const n : {255, 257, 768, 1023, 1024}) {  // held in registers

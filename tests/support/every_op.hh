@@ -63,6 +63,10 @@ inline std::vector<OpCase> every_op() {
           run_before<ops::Attention>(attrs, x, {0, 1, 2, 3, 4, 5});
         });
   }
+  Shape const cache{8, 2, 130, 2}, rows{3, 2, 2};
+  add(op_case<ops::Attention>({.cached = true},
+                              {{8, 2, 3, 2}, cache, cache, {}, {8, 2, 3, 2}, rows, rows}),
+      [](std::vector<Array>& x) { set_all(x[3], static_cast<double>(x[1].shape[2] / 2)); });
   add(op_case<ops::Cast>({}, {{5, 7}, {5, 7}}));
   add(op_case<ops::Copy>({}, {{5, 7}, {5, 7}}));
   add(op_case<ops::CrossEntropy>({}, {{130, 6}, {6}, {6}, {6}, {6}}),
@@ -97,6 +101,8 @@ inline std::vector<OpCase> every_op() {
   add(op_case<ops::GlobalNormAdd>({}, {{}, {}}));
   add(op_case<ops::ClipScale>({}, {{}, {}}), [](std::vector<Array>& x) { set_all(x[0], 9); });
   add(op_case<ops::ScaleBy>({}, {{}, {5, 7}}));
+  add(op_case<ops::KvCacheAppend>({}, {{8, 2, 3, 2}, {}, cache}),
+      [](std::vector<Array>& x) { set_all(x[1], static_cast<double>(x[2].shape[2] / 2)); });
   add(op_case<ops::LayerNorm>({}, {{130, 6}, {130}, {130}, {130, 6}, {6}, {6}}));
   add(op_case<ops::LayerNormBackward>({.beta = 0.5},
                                       {{130, 6}, {130, 6}, {130}, {6}, {6}, {130, 6}}));
@@ -119,10 +125,11 @@ inline std::vector<OpCase> every_op() {
 }
 
 /// Every op of nntile/ops.hh, by its list.
-using EveryOp = std::tuple<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops,
-                           attention_ops, cast_ops, copy_ops, cross_entropy_ops, embedding_ops,
-                           fill_ops, gelutanh_ops, gemm_ops, global_norm_ops, layer_norm_ops,
-                           randn_ops, sample_ops, scale_ops, softmax_ops, sum_slice_ops>;
+using EveryOp =
+    std::tuple<adamw_step_ops, add_ops, add_fiber_ops, add_slice_ops, argmax_ops, attention_ops,
+               cast_ops, copy_ops, cross_entropy_ops, embedding_ops, fill_ops, gelutanh_ops,
+               gemm_ops, global_norm_ops, kv_cache_append_ops, layer_norm_ops, randn_ops,
+               sample_ops, scale_ops, softmax_ops, sum_slice_ops>;
 
 template <class... Ops> std::vector<std::string> names_of(OpList<Ops...>) { return {Ops::name...}; }
 
@@ -143,9 +150,10 @@ inline bool means_nothing(OpCase const& c) {
   if (name == "sample") return c.shapes[0][0] == 0;
   if (name == "embedding") return c.shapes[1][1] == 0;
   if (name == "embedding_backward") return c.shapes[2][1] == 0;
+  if (name == "kv_cache_append") return c.shapes[2][2] == 0;
   if (!name.starts_with("attention")) return false;
-  return c.shapes[1][2] == 0 &&
-         reinterpret_cast<ops::AttentionAttrs const*>(c.attrs.data())->causal;
+  auto const& attrs = *reinterpret_cast<ops::AttentionAttrs const*>(c.attrs.data());
+  return c.shapes[1][2] == 0 && (attrs.causal || attrs.cached);
 }
 
 /// The case with `count` canonical groups of every axis that its op sums over by groups.
