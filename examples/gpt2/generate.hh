@@ -1,7 +1,8 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Text from a trained model, byte by byte. For every byte the window is computed anew, as far as
-// there is text.
+// Text from a trained model, byte by byte. Keys and values of the bytes before are kept; where the
+// text is longer than the sequence that the model was trained on, its window moves with every byte,
+// and is computed anew.
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "nntile/io/checkpoint.hh"
+#include "nntile/nn/language_model.hh"
 #include "nntile/ops/sample.hh"
 #include "session.hh"
 
@@ -32,9 +34,9 @@ template <nntile::Runtime R> class Generator {
         checkpoint_(open_run(settings.run)),
         described_(checked_model(checkpoint_, settings)),
         session_(runtime, settings.machine, described_.model.layers),
-        model_(ModelGraph::Purpose::inference, described_.model, "seq", 1,
-               numerics_of(settings.machine.numerics)) {
-    LogicalGraph draw("sample", {model_.graph.numerics().mode});
+        prefill_(graph(ModelGraph::Purpose::prefill)),
+        next_(graph(ModelGraph::Purpose::inference)) {
+    LogicalGraph draw("sample", {next_.graph.numerics().mode});
     Node const logits = draw.input(
         {.shape = {described_.model.vocab}, .dtype = described_.model.dtype, .axes = "class"},
         "row");
@@ -46,7 +48,11 @@ template <nntile::Runtime R> class Generator {
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
     plan(described_.seq);  // the largest, so that what has no room is said before the first byte
+    decode_ = session_.compile(next_, false, {{"seq", 1}});
     draw_ = session_.compile(draw);
+    LogicalGraph clear("clear", {next_.graph.numerics().mode});
+    nntile::nn::initialize_caches(clear, next_.step);
+    session_.compile(clear)->execute();
     checkpoint_.load(nntile::io::targets_of(session_.store, nntile::io::is_parameter),
                      nntile::io::Part::model);
   }
@@ -58,7 +64,7 @@ template <nntile::Runtime R> class Generator {
     std::fwrite(settings_.prompt.data(), 1, settings_.prompt.size(), stdout);
     for (Index i = 0; i < settings_.tokens; ++i) {
       auto const length = std::min(text.size(), static_cast<std::size_t>(described_.seq));
-      text.push_back(next(std::span(text).last(length), i));
+      text.push_back(next(std::span(text).last(length), length < text.size(), i));
       std::putchar(static_cast<int>(text.back()));
       std::fflush(stdout);
     }
@@ -90,57 +96,75 @@ template <nntile::Runtime R> class Generator {
     return described;
   }
 
-  /// Plans the forward pass for a window of that many tokens.
+  ModelGraph graph(ModelGraph::Purpose purpose) const {
+    return ModelGraph(purpose, described_.model, "seq", 1, numerics_of(settings_.machine.numerics),
+                      {}, {}, 1, described_.seq);
+  }
+
+  /// Plans the pass that fills the caches, for a window of that many tokens.
   void plan(Index window) {
     if (window == window_) return;
-    forward_.reset();  // its memory
-    forward_ = session_.compile(model_, false, {{"seq", window}});
+    context_.reset();  // its memory
+    context_ = session_.compile(prefill_, false, {{"seq", window}});
     window_ = window;
   }
 
-  /// The token after `text`. What a window has behind it is masked by causality; it is of 64, 128,
-  /// ... tokens.
-  std::int64_t next(std::span<std::int64_t const> text, Index number) {
-    std::size_t const length = text.size();
+  /// Fills the caches with the keys and values of `text`, in a window of 64, 128, ... tokens. What
+  /// it has behind the text is not seen, and overwritten by what follows.
+  void fill(std::span<std::int64_t const> text) {
     plan(std::min(described_.seq,
-                  static_cast<Index>(std::bit_ceil(std::max<std::size_t>(length, 64)))));
+                  static_cast<Index>(std::bit_ceil(std::max<std::size_t>(text.size(), 64)))));
     std::vector<std::int64_t> tokens(text.begin(), text.end());
     tokens.resize(static_cast<std::size_t>(window_));
-    forward_->template bind_input<std::int64_t>("tokens", tokens);
-    forward_->template bind_input<std::int64_t>("positions", model_.step.position_values(window_));
-    forward_->execute();
+    run(*context_, tokens, 0);
+    kept_ = text.size();
+  }
+
+  /// The token after `text`, all of which but the last is as before, unless `moved`.
+  std::int64_t next(std::span<std::int64_t const> text, bool moved, Index number) {
+    auto const before = text.first(text.size() - 1);
+    if (!before.empty() && (moved || kept_ != before.size())) fill(before);
+    run(*decode_, text.last(1), static_cast<Index>(before.size()));
+    kept_ = text.size();
     switch (described_.model.dtype) {
       case DType::bf16:
-        hand_over<nntile::bf16_t>(length - 1);
+        hand_over<nntile::bf16_t>();
         break;
       case DType::fp32_fast_tf32:
-        hand_over<nntile::fp32_fast_tf32_t>(length - 1);
+        hand_over<nntile::fp32_fast_tf32_t>();
         break;
       default:
-        hand_over<float>(length - 1);
+        hand_over<float>();
     }
     draw_->template bind_input<std::int64_t>("draw", std::vector<std::int64_t>{number});
     draw_->execute();
     return draw_->template get_output<std::int64_t>("token")[0];
   }
 
-  /// Gives the draw the logits of a position.
-  template <class T> void hand_over(std::size_t position) {
-    auto const logits =
-        forward_->template get_output<T>(model_.step.logits().name());  // [vocab, seq, 1]
-    auto const vocab = static_cast<std::size_t>(described_.model.vocab);
+  /// Gives the draw the logits of the last token.
+  template <class T> void hand_over() {
     draw_->template bind_input<T>("row",
-                                  std::span<T const>(logits).subspan(position * vocab, vocab));
+                                  decode_->template get_output<T>(next_.step.logits().name()));
+  }
+
+  /// Runs a graph on tokens that follow `start` others.
+  void run(CompiledGraph<R>& graph, std::span<std::int64_t const> tokens, Index start) {
+    auto const count = static_cast<Index>(tokens.size());
+    graph.template bind_input<std::int64_t>("tokens", tokens);
+    graph.template bind_input<std::int64_t>("positions", next_.step.position_values(count, start));
+    graph.template bind_input<std::int64_t>("start", std::vector<std::int64_t>{start});
+    graph.execute();
   }
 
   GenerateSettings settings_;
   nntile::io::Checkpoint checkpoint_;
   Described described_;
   Session<R> session_;
-  ModelGraph model_;
-  std::unique_ptr<CompiledGraph<R>> forward_;
-  Index window_ = 0;  // of forward_
-  std::unique_ptr<CompiledGraph<R>> draw_;
+  ModelGraph prefill_, next_;
+  std::unique_ptr<CompiledGraph<R>> context_;
+  Index window_ = 0;  // of context_
+  std::unique_ptr<CompiledGraph<R>> decode_, draw_;
+  std::size_t kept_ = 0;  // tokens in the caches
 };
 
 }  // namespace gpt2

@@ -30,18 +30,21 @@ struct ModelGraph {
   using Purpose = nntile::nn::LanguageModelOptions::Purpose;
 
   /// `mesh`: of the ranks that train, which then decide together whether to stop. A step of
-  /// several micro-batches, `accumulate` of `batch` sequences, runs by phases.
+  /// several micro-batches, `accumulate` of `batch` sequences, runs by phases. `slots`: of caches
+  /// of keys and values, which the tokens follow.
   ModelGraph(Purpose purpose, nntile::nn::Gpt2Config const& config, nntile::Dim seq, Index batch,
              nntile::Numerics const& numerics, nntile::nn::AdamWOptions const& adamw = {},
-             std::vector<nntile::MeshAxis> const& mesh = {}, int accumulate = 1)
+             std::vector<nntile::MeshAxis> const& mesh = {}, int accumulate = 1, Index slots = 0)
       : graph(purpose == Purpose::training     ? "train"
               : purpose == Purpose::validation ? "validate"
+              : purpose == Purpose::prefill    ? "prefill"
                                                : "generate",
               numerics),
         model(graph, config),
         step(model, {.seq = seq,
                      .batch = batch,
                      .purpose = purpose,
+                     .slots = slots,
                      .accumulate = accumulate,
                      .adamw = adamw}) {
     if (step.optimizer() && adamw.clip > 0) step.optimizer()->squared_norm().mark_output();
@@ -68,6 +71,7 @@ struct ModelGraph {
 /// fast products read 16 bytes at once where columns begin at multiples of these.
 inline void pad_logits(nntile::PlanOptions& options, ModelGraph const& of, Machine const& machine) {
   Node const& logits = of.step.logits();
+  if (!logits) return;
   Index const column = logits.shape()[0] * static_cast<Index>(size_of(logits.dtype()));
   bool const fast = of.graph.numerics().mode == nntile::Mode::fast;
   if (machine.place == "host" || !fast || column % 16 == 0) return;

@@ -4,8 +4,17 @@
 
 #include "nntile/nn/linear.hh"
 #include "nntile/ops/attention.hh"
+#include "nntile/ops/kv_cache_append.hh"
 
 namespace nntile::nn {
+
+/// Keys and values [head_dim, head, slot, batch] of a layer, kept between runs: slots before
+/// `start`, an int64 scalar, have those of the tokens so far.
+struct KeyValueCache {
+  Node keys;
+  Node values;
+  Node start;
+};
 
 /// y = c_proj(attention(q, k, v)), q, k, v = c_attn(x), each of `heads` heads. c_attn's outputs are
 /// {head_dim, head, 3}: the three are cut apart by every plan, so that q, k and v are views and
@@ -26,15 +35,33 @@ class CausalSelfAttention {
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {
+    auto const [q, k, v] = heads(x);
+    return layers_.projection(nntile::attention({.causal = true}, q, k, v));
+  }
+
+  /// The same of tokens that follow those of the cache, which they join; the bits are those of the
+  /// whole sequence.
+  Node operator()(Node const& x, KeyValueCache const& cache) const {
+    auto const [q, k, v] = heads(x);
+    kv_cache_append(k, cache.start, cache.keys);
+    kv_cache_append(v, cache.start, cache.values);
+    return layers_.projection(
+        nntile::attention({.cached = true}, q, cache.keys, cache.values, cache.start));
+  }
+
+ private:
+  struct Heads {
+    Node q, k, v;  // [head_dim, head, seq, batch]
+  };
+  Heads heads(Node const& x) const {
     Node const qkv = layers_.attn(x);  // [head_dim, head, 3, seq, batch]
     LogicalGraph& graph = x.graph();
     Node const q = graph.slice(qkv, 2, 0, "q");
     Node const k = graph.slice(qkv, 2, 1, "k");
     Node const v = graph.slice(qkv, 2, 2, "v");
-    return layers_.projection(nntile::attention({.causal = true}, q, k, v));
+    return {q, k, v};
   }
 
- private:
   static Index head_dim(Index width, Index heads) {
     if (heads < 1 || width % heads != 0)
       throw ShapeError(concat("attention: width ", width, " is not divided by ", heads, " heads"));

@@ -47,6 +47,48 @@ class Gpt2 {
   /// may be open; what layer i computes is named h.<i>.<op>, and so are the gradients of that.
   /// Throws ShapeError; the graph is then as it was.
   Node logits(Node const& tokens, Node const& positions, bool inference = false) const {
+    return append(tokens, positions, inference, nullptr);
+  }
+
+  /// The same of tokens that follow those in the caches, one of each layer, which they join; not
+  /// differentiable.
+  Node logits(Node const& tokens, Node const& positions,
+              std::vector<KeyValueCache> const& caches) const {
+    if (caches.size() != blocks_.size())
+      throw ShapeError(concat("gpt2: ", caches.size(), " caches for ", blocks_.size(), " layers"));
+    return append(tokens, positions, true, &caches);
+  }
+
+  /// Declares states h.<i>.attn.keys and h.<i>.attn.values for `slots` tokens of each of `batch`
+  /// sequences, of which the first `start` (an int64 scalar) are in use. Bytes: 2 layers width
+  /// slots batch elements. Throws ShapeError; the graph is then as it was.
+  std::vector<KeyValueCache> caches(Node const& start, Index slots, Index batch) const {
+    if (slots < 1 || slots > config_.positions)
+      throw ShapeError(concat("gpt2: caches of ", slots, " slots; from 1 to ", config_.positions,
+                              ", the positions of the model, is possible"));
+    LogicalGraph& graph = start.graph();
+    return graph.all_or_nothing([&] {
+      std::vector<KeyValueCache> result;
+      for (std::size_t i = 0; i < blocks_.size(); ++i) {
+        auto const state = [&](char const* name) {
+          return graph.state({.shape = {config_.width / config_.heads, config_.heads, slots, batch},
+                              .dtype = config_.dtype,
+                              .axes = "head_dim head slot batch"},
+                             concat("h.", i, ".attn.", name));
+        };
+        Node const keys = state("keys");
+        result.push_back({keys, state("values"), start});
+      }
+      return result;
+    });
+  }
+
+  Gpt2Config const& config() const { return config_; }
+  ParameterList const& parameters() const { return parameters_; }
+
+ private:
+  Node append(Node const& tokens, Node const& positions, bool inference,
+              std::vector<KeyValueCache> const* caches) const {
     if (tokens.shape().size() != 2 || positions.shape().size() != 1)
       throw ShapeError(concat("gpt2: tokens ('", tokens.name(), "') of shape ",
                               to_string(tokens.shape()), " and positions ('", positions.name(),
@@ -68,7 +110,8 @@ class Gpt2 {
         // Activations are placed by name, like the parameters of their layer.
         auto const layer = tokens.graph().prefix(concat("h.", i, "."));
         Block const& block = blocks_[i];
-        x = add(x, block.attention(block.norm_1(x)));
+        Node const before = block.norm_1(x);
+        x = add(x, caches ? block.attention(before, (*caches)[i]) : block.attention(before));
         Node const normed = block.norm_2(x);
         x = add(x, inference ? block.mlp.inference(normed) : block.mlp(normed));
       }
@@ -76,10 +119,6 @@ class Gpt2 {
     });
   }
 
-  Gpt2Config const& config() const { return config_; }
-  ParameterList const& parameters() const { return parameters_; }
-
- private:
   struct Block {
     LayerNorm norm_1;
     CausalSelfAttention attention;

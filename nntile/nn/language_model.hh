@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "nntile/nn/attention.hh"
 #include "nntile/nn/loss.hh"
 #include "nntile/nn/optim.hh"
 #include "nntile/ops/scale.hh"
@@ -20,12 +21,33 @@ concept LanguageModel = requires(Model const& model, Node const& node, bool infe
   { model.parameters() } -> std::same_as<ParameterList const&>;
 };
 
+/// A language model whose tokens may follow those in caches, of one element for each layer.
+template <class Model>
+concept CachedLanguageModel =
+    LanguageModel<Model> &&
+    requires(Model const& model, Node const& node, std::vector<KeyValueCache> const& caches) {
+      { model.logits(node, node, caches) } -> std::same_as<Node>;
+      { model.caches(node, Index{}, Index{}) } -> std::same_as<std::vector<KeyValueCache>>;
+    };
+
 struct LanguageModelOptions {
   Dim seq = 0;  // numbers, or names that planning binds
   Dim batch = 1;
-  /// Inference ends at the logits, validation at the loss, `gradients` at those of the parameters,
-  /// which are kept for an optimizer in another graph; training updates the parameters.
-  enum class Purpose { inference, validation, gradients, training } purpose = Purpose::training;
+  /// Prefill ends at the caches, inference at the logits, validation at the loss, `gradients` at
+  /// those of the parameters, which are kept for an optimizer in another graph; training updates
+  /// the parameters.
+  enum class Purpose {
+    prefill,
+    inference,
+    validation,
+    gradients,
+    training
+  } purpose = Purpose::training;
+  /// In prefill and inference, of caches of keys and values: the tokens of a run follow `start`
+  /// others of the same sequences. Graphs of an open `seq` on one store, a prefill planned for a
+  /// text's length and an inference planned for 1, compute for each token behind the text what one
+  /// pass over all would, to the bit. 0: no caches.
+  Index slots = 0;
   /// Micro-batches of a step. With more than one, `batch` is that of each; the gradients are of the
   /// mean of their losses, and are kept: a run of the phases forward and backward adds to them, in
   /// turn upwards from +0, and the phase optimizer, run behind the last, sets them to 0 again. Plan
@@ -49,11 +71,14 @@ class LanguageModelStep {
   LogicalGraph& graph() const { return parameters_->graph(); }
   ParameterList const& parameters() const { return *parameters_; }
 
-  Node const& tokens() const { return tokens_; }        // int64 [seq, batch], an input
-  Node const& positions() const { return positions_; }  // int64 [seq], a constant; open an input
-  Node const& logits() const { return logits_; }        // [vocab, seq, batch], kept by inference
-  Node const& labels() const { return labels_; }        // as tokens; empty in inference
-  Node const& loss() const { return loss_; }            // a kept scalar; empty in inference
+  Node const& tokens() const { return tokens_; }  // int64 [seq, batch], an input
+  /// int64 [seq]: a constant; where it is open, or there are caches, an input.
+  Node const& positions() const { return positions_; }
+  Node const& start() const { return start_; }  // int64 scalar, an input; empty without caches
+  std::vector<KeyValueCache> const& caches() const { return caches_; }
+  Node const& logits() const { return logits_; }  // [vocab, seq, batch], kept by inference
+  Node const& labels() const { return labels_; }  // as tokens; empty in inference
+  Node const& loss() const { return loss_; }      // a kept scalar; empty in inference
   Gradients const& gradients() const { return gradients_; }  // of the loss; none of a forward pass
   std::optional<AdamW> const& optimizer() const { return optimizer_; }  // in training alone
   bool accumulates() const { return accumulates_; }  // whether several runs add to the gradients
@@ -67,12 +92,12 @@ class LanguageModelStep {
                                     : to.state(graph().tensor_of(gradient).spec, gradient.name()));
   }
 
-  /// The values of `positions`: 0, 1, ..., seq - 1; of an open one at the number that it is bound
-  /// to.
+  /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the
+  /// number that it is bound to.
   std::vector<Index> position_values() const { return position_values(positions_.shape()[0]); }
-  static std::vector<Index> position_values(Index seq) {
+  static std::vector<Index> position_values(Index seq, Index start = 0) {
     std::vector<Index> values(static_cast<std::size_t>(seq));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Index>(i);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<Index>(i);
     return values;
   }
 
@@ -81,10 +106,12 @@ class LanguageModelStep {
   void append(Model const& model, LanguageModelOptions const& options) {
     using Purpose = LanguageModelOptions::Purpose;
     tokens_ = batch("tokens", options);
-    positions_ = graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"},
-                                "positions", {.persistent = !options.seq.open(), .external = true});
-    bool const forward =
-        options.purpose == Purpose::inference || options.purpose == Purpose::validation;
+    positions_ =
+        graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"}, "positions",
+                       {.persistent = !options.seq.open() && options.slots == 0, .external = true});
+    bool const forward = options.purpose <= Purpose::validation;
+    if (options.slots != 0 || options.purpose == Purpose::prefill)
+      return append_cached(model, options);
     logits_ = model.logits(tokens_, positions_, forward);
     if (options.purpose == Purpose::inference) {
       logits_.mark_output();
@@ -108,6 +135,28 @@ class LanguageModelStep {
     if (accumulates_) zero_gradients(graph());
   }
 
+  template <LanguageModel Model>
+  void append_cached(Model const& model, LanguageModelOptions const& options) {
+    using Purpose = LanguageModelOptions::Purpose;
+    if (options.slots == 0)
+      throw GraphError("language model: a prefill without slots leaves nothing; give it slots");
+    if (options.purpose > Purpose::inference)
+      throw GraphError(concat("language model: ", options.slots,
+                              " slots, but caches are of prefill and inference alone"));
+    if (options.batch.open())
+      throw GraphError(
+          concat("language model: caches are kept, so that batch must be a number, not '",
+                 options.batch.name(), "'"));
+    if constexpr (CachedLanguageModel<Model>) {
+      start_ = graph().input({.shape = {}, .dtype = DType::int64}, "start");
+      caches_ = model.caches(start_, options.slots, options.batch);
+      Node const logits = model.logits(tokens_, positions_, caches_);
+      if (options.purpose == Purpose::inference) logits_ = Node(logits).mark_output();
+    } else {
+      throw GraphError("language model: this one has no caches; see CachedLanguageModel");
+    }
+  }
+
   Node batch(char const* name, LanguageModelOptions const& options) const {
     return graph().input(
         {.shape = {options.seq, options.batch}, .dtype = DType::int64, .axes = "seq batch"}, name);
@@ -116,6 +165,8 @@ class LanguageModelStep {
   ParameterList const* parameters_;
   Node tokens_;
   Node positions_;
+  Node start_;
+  std::vector<KeyValueCache> caches_;
   Node logits_;
   Node labels_;
   Node loss_;
@@ -124,12 +175,20 @@ class LanguageModelStep {
   bool accumulates_ = false;
 };
 
-/// Fills `init` with ops that give every parameter, optimizer state and gradient that is added to
-/// its first value.
+/// Appends to `init` what declares and clears the caches: they need it once, not for each text.
+inline void initialize_caches(LogicalGraph& init, LanguageModelStep const& step) {
+  for (KeyValueCache const& cache : step.caches())
+    for (Node const& each : {cache.keys, cache.values})
+      ops::fill({.value = 0}, init.state(each.graph().tensor_of(each).spec, each.name()));
+}
+
+/// Fills `init` with ops that give every parameter, optimizer state, gradient that is added to and
+/// cache its first value.
 inline void initialize(LogicalGraph& init, LanguageModelStep const& step, std::uint64_t seed) {
   initialize(init, step.parameters(), seed);
   if (step.optimizer()) initialize_states(init, *step.optimizer());
   if (step.accumulates()) step.zero_gradients(init);
+  initialize_caches(init, step);
 }
 
 }  // namespace nntile::nn
