@@ -11,6 +11,7 @@
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/cast.hh"
 #include "nntile/ops/global_norm.hh"
+#include "nntile/ops/sum_slice.hh"
 
 namespace nntile::nn {
 
@@ -165,12 +166,20 @@ class AdamW {
     squared_norm_ = graph_.tensor({{}, DType::fp64, {}, {}}, "optim.squared_norm");
     double beta = 0;
     for (Update const& update : list) {
-      Node sum = sum_squares(update.gradient);
+      Node sum = sum_squares(with_dimension(update.gradient));
       while (!sum.shape().empty()) sum = sum_slice({.axis = 0, .ascending = true}, sum);
       global_norm_add({.beta = beta}, sum, squared_norm_);
       beta = 1;
     }
     return clip_scale({.max_norm = clip}, squared_norm_);
+  }
+
+  /// Of a scalar a vector of that element, since sum_squares takes no scalars.
+  Node with_dimension(Node const& gradient) {
+    if (!gradient.shape().empty()) return gradient;
+    return broadcast_slice({.axis = 0}, gradient,
+                           graph_.tensor({.shape = {1}, .dtype = gradient.dtype()},
+                                         graph_.unique(gradient.name() + ".vector")));
   }
 
   LogicalGraph& graph_;

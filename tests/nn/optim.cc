@@ -117,6 +117,25 @@ TEST_CASE("without gradients there is nothing to clip", "[nn][optim]") {
   CHECK_NOTHROW(Plan(graph));
 }
 
+TEST_CASE("the norm that clips counts gradients of scalars", "[nn][optim]") {
+  DType const dtype = GENERATE(DType::fp32, DType::bf16);
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  Node const scalar = parameters.add({.shape = {}, .dtype = dtype}, "scalar", 0, 1, false);
+  Node const vector = parameters.add({.shape = {1}, .dtype = dtype}, "vector", 0, 1, false);
+  Node const loss = add({.alpha = 3, .beta = 4}, scalar, sum_slice(vector));
+  nn::AdamW const adamw(parameters, add_gradients(graph, loss), {.clip = 1});
+  adamw.squared_norm().mark_output();
+  Updated updated(graph, adamw);
+  Graph<Serial>& run = updated.run;
+  run[scalar] = 2;
+  run[vector] = 2;
+  run[adamw.lr()] = 0.1;
+  run[adamw.step()] = 1;
+  run();
+  CHECK(run[adamw.squared_norm()].item<double>() == 25);
+}
+
 TEST_CASE("a first step is lr along the gradient, and decays what is to decay", "[nn][optim]") {
   LogicalGraph graph;
   nn::ParameterList parameters(graph);
