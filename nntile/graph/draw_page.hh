@@ -151,11 +151,14 @@ class PlanPage {
                       fitting(shown_.subject(t)), "</text>");
     text_ += "</g>\n";
   }
-  /// As much of a name as a task has room for, at six pixels a letter.
+  /// As much of a name as a task has room for, at six pixels a letter; whole ones of UTF-8.
   std::string fitting(std::string const& name) const {
-    auto const letters = static_cast<std::size_t>(step_ / 6);
-    if (name.size() <= letters) return html_text(name);
-    return html_text(name.substr(0, letters - 2)) + "..";
+    auto const room = static_cast<std::size_t>(step_ / 6);
+    std::size_t letters = 0, cut = 0;
+    for (std::size_t at = 0; at < name.size(); ++at)
+      if ((name[at] & 0xc0) != 0x80 && letters++ == room - 2) cut = at;
+    if (letters <= room) return html_text(name);
+    return html_text(name.substr(0, cut)) + "..";
   }
 
   /// The curve of a place: at most a point a pixel, the highest of its tasks.

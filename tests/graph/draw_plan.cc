@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "nntile/core/utf8.hh"
 #include "nntile/graph/draw_page.hh"
 #include "nntile/graph/parts.hh"
 #include "nntile/graph/simulate.hh"
@@ -369,4 +370,19 @@ TEST_CASE("names are quoted where a drawing needs it", "[graph][draw_plan]") {
   auto const hint = std::find_if(page.begin() + 5, page.end(),
                                  [](PageElement const& of) { return of.name == "title"; });
   CHECK(contains(hint->text, "read x<y>[0] write \"&\\n[0]"));
+}
+
+TEST_CASE("a name that is cut to fit into a task's box stays UTF-8", "[graph][draw_plan]") {
+  LogicalGraph graph;
+  Node node = graph.input({.shape = {4}}, "x");
+  for (std::size_t ahead = 0; ahead < 3; ++ahead) {
+    std::string name(ahead, 'h');
+    for (int i = 0; i < 16; ++i) name += "\xE2\x82\xAC";  // 3 bytes
+    node = gelutanh(node).named(name);
+  }
+  node.mark_output();
+  std::string const page = to_html(Plan(graph, {.tile = 0}));
+  std::string_view rest = page;
+  while (std::size_t const length = detail::utf8_length(rest)) rest.remove_prefix(length);
+  CHECK(rest.empty());
 }
