@@ -94,11 +94,29 @@ inline bool operator==(OpNode const& a, OpNode const& b) {
   return a.element == b.element && a.second == b.second;
 }
 
+namespace detail {
+
+/// Throws GraphError for a text that has control characters or is no UTF-8; `words` say what it is.
+template <class... Words> void check_text(std::string_view text, Words const&... words) {
+  for (char const c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      throw GraphError(concat(words..., ", ", text.size(), " bytes, holds the control character ",
+                              static_cast<int>(static_cast<unsigned char>(c)),
+                              "; no file could name it"));
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_length(rest)))
+    if (utf8_length(rest) == 0)
+      throw GraphError(concat(words..., ", ", text.size(), " bytes, is no UTF-8 from byte ",
+                              text.size() - rest.size(), " on; no file could name it"));
+}
+
+}  // namespace detail
+
 /// Declares tensors and collects ops in program order.
 class LogicalGraph {
  public:
   explicit LogicalGraph(std::string name = "graph", Numerics numerics = {})
       : name_(std::move(name)), numerics_(std::move(numerics)) {
+    detail::check_text(name_, "graph: its name");
     for (std::size_t g = 0; g < numerics_.groups.size(); ++g) {
       AxisGroups const& each = numerics_.groups[g];
       if (each.groups < 1)
@@ -222,8 +240,10 @@ class LogicalGraph {
   /// The text that names begin with now.
   std::string const& prefix() const { return prefix_; }
 
-  /// Tags the ops added from now on: "forward", "backward", "optimizer".
+  /// Tags the ops added from now on: "forward", "backward", "optimizer". Throws GraphError where
+  /// the text has control characters or is no UTF-8.
   void set_phase(std::string const& phase) {
+    detail::check_text(phase, "graph '", name_, "': the name of a phase");
     for (phase_ = 0; phase_ < phases_.size(); ++phase_)
       if (phases_[phase_] == phase) return;
     phases_.push_back(phase);
@@ -329,17 +349,7 @@ class LogicalGraph {
     if (full.empty())
       throw GraphError(concat("graph '", name_, "': a tensor without a name; give it one, such as ",
                               "unique(\"x\")"));
-    for (char const c : full)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-        throw GraphError(concat("graph '", name_, "': the name of a tensor, ", full.size(),
-                                " bytes, holds the control character ",
-                                static_cast<int>(static_cast<unsigned char>(c)),
-                                "; no file could name it"));
-    for (std::string_view rest = full; !rest.empty(); rest.remove_prefix(detail::utf8_length(rest)))
-      if (detail::utf8_length(rest) == 0)
-        throw GraphError(concat("graph '", name_, "': the name of a tensor, ", full.size(),
-                                " bytes, is no UTF-8 from byte ", full.size() - rest.size(),
-                                " on; no file could name it"));
+    detail::check_text(full, "graph '", name_, "': the name of a tensor");
     std::uint32_t const* const id = by_name_.find(full);
     if (id == nullptr) return;
     TensorSpec const& spec = tensors_[*id].spec;
@@ -379,6 +389,7 @@ class LogicalGraph {
       throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
                               to_string(spec.shape), ": ", error.what()));
     }
+    detail::check_text(spec.axes, "graph '", name_, "': the axes of tensor '", tensor, "'");
     auto const names = axis_names(spec);
     for (std::size_t d = 0; d < names.size(); ++d)
       for (std::size_t other = d + 1; other < names.size() && !names[d].empty(); ++other)

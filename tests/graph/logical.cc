@@ -127,6 +127,22 @@ TEST_CASE("a name is something that errors and files can tell", "[graph][logical
   CHECK(graph.tensor_count() == 1);
 }
 
+TEST_CASE("a graph, a phase and an axis have names that files can tell", "[graph][logical]") {
+  LogicalGraph graph("g");
+  for (auto const& [name, words] : {std::pair("a\nb", "3 bytes, holds the control character 10"),
+                                    {"w\xf6rter", "6 bytes, is no UTF-8 from byte 1 on"}}) {
+    CHECK(message_of<GraphError>([&, name = name] { LogicalGraph{name}; }) ==
+          concat("graph: its name, ", words, "; no file could name it"));
+    CHECK(message_of<GraphError>([&, name = name] { graph.set_phase(name); }) ==
+          concat("graph 'g': the name of a phase, ", words, "; no file could name it"));
+    CHECK(message_of<GraphError>([&, name = name] {
+            graph.input({.shape = {8}, .axes = name}, "x");
+          }) == concat("graph 'g': the axes of tensor 'x', ", words, "; no file could name it"));
+  }
+  CHECK(graph.phases() == LogicalGraph("other").phases());
+  CHECK(graph.tensor_count() == 0);
+}
+
 TEST_CASE("results are named after their op, and counted", "[graph][logical]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {8}}, "x");
