@@ -258,8 +258,8 @@ class LogicalGraph {
     TensorNode& tensor = tensors_[node.id()];
     if (tensor.name == full) return;
     check_free(full, name);
+    by_name_.add(full, node.id());  // throws, if at all, before the old name is gone
     by_name_.erase(tensor.name);
-    by_name_.add(full, node.id());
     tensor.name = std::move(full);
   }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Each request for memory of a change to a graph fails in turn: the graph is as it was, and can be
+// changed again.
+#include <new>
+
+#include "nntile/graph/apply.hh"
+#include "tests/support/allocations.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+std::string const known = "a name that no small string holds", other = "another name that is long";
+
+void declare(LogicalGraph& graph) { graph.input({.shape = {8}, .axes = "axis"}, known); }
+
+/// Fails every request of `change` on a graph of its own. What it leaves is compared with a graph
+/// that nothing was changed in, and then both are changed.
+template <class Change> void check_each(Change const& change) {
+  bool more = allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    INFO(count << " allocations before the one that fails");
+    LogicalGraph graph, untouched;
+    declare(graph);
+    declare(untouched);
+    bool threw = false;
+    (void)fail_new_after(count);
+    try {
+      change(graph);
+    } catch (std::bad_alloc const&) {
+      threw = true;
+    }
+    more = fail_new_after(-1) < 0;
+    REQUIRE(threw == more);
+    if (!threw) continue;
+    REQUIRE(graph == untouched);
+    REQUIRE(graph.at(known).id() == 0);
+    REQUIRE_NOTHROW(change(graph));
+    change(untouched);
+    REQUIRE(graph == untouched);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a tensor that cannot be renamed keeps its name", "[graph][memory]") {
+  check_each([](LogicalGraph& graph) { Node(graph, 0).named(other); });
+}
