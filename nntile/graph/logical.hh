@@ -170,12 +170,17 @@ class LogicalGraph {
                               to_string(spec.shape), " but file shape ",
                               to_string(spec.file_shape)));
     auto const id = static_cast<std::uint32_t>(tensors_.size());
-    by_name_.add(full, id);
     TensorNode node;
-    node.name = std::move(full);
+    node.name = full;
     node.spec = std::move(spec);
     node.attributes = attributes;
     tensors_.push_back(std::move(node));
+    try {
+      by_name_.add(full, id);
+    } catch (...) {
+      tensors_.pop_back();
+      throw;
+    }
     return {*this, id};
   }
   /// Bound by the caller before each run.

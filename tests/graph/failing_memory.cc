@@ -4,6 +4,8 @@
 #include <new>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/layer_norm.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 
@@ -14,7 +16,10 @@ namespace {
 
 std::string const known = "a name that no small string holds", other = "another name that is long";
 
-void declare(LogicalGraph& graph) { graph.input({.shape = {8}, .axes = "axis"}, known); }
+void declare(LogicalGraph& graph) {
+  graph.input({.shape = {8, 3}}, known);
+  for (char const* const name : {"weight", "bias"}) graph.parameter({.shape = {8}}, name);
+}
 
 /// Fails every request of `change` on a graph of its own. What it leaves is compared with a graph
 /// that nothing was changed in, and then both are changed.
@@ -37,8 +42,10 @@ template <class Change> void check_each(Change const& change) {
     if (!threw) continue;
     REQUIRE(graph == untouched);
     REQUIRE(graph.at(known).id() == 0);
-    REQUIRE_NOTHROW(change(graph));
-    change(untouched);
+    for (LogicalGraph* const each : {&graph, &untouched}) {
+      REQUIRE_NOTHROW(gelutanh(each->at(known)));
+      REQUIRE_NOTHROW(change(*each));
+    }
     REQUIRE(graph == untouched);
   }
 }
@@ -47,4 +54,9 @@ template <class Change> void check_each(Change const& change) {
 
 TEST_CASE("a tensor that cannot be renamed keeps its name", "[graph][memory]") {
   check_each([](LogicalGraph& graph) { Node(graph, 0).named(other); });
+}
+
+TEST_CASE("a tensor that there is no memory for is not there, nor is its name", "[graph][memory]") {
+  check_each([](LogicalGraph& graph) { graph.input({.shape = {8}}, other); });
+  check_each([](LogicalGraph& graph) { graph.slice(graph.at(known), 0, 1); });
 }
