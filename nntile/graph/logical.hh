@@ -249,9 +249,10 @@ class LogicalGraph {
   /// the text has control characters or is no UTF-8.
   void set_phase(std::string const& phase) {
     detail::check_text(phase, "graph '", name_, "': the name of a phase");
-    for (phase_ = 0; phase_ < phases_.size(); ++phase_)
-      if (phases_[phase_] == phase) return;
-    phases_.push_back(phase);
+    std::uint32_t number = 0;
+    while (number < phases_.size() && phases_[number] != phase) ++number;
+    if (number == phases_.size()) phases_.push_back(phase);
+    phase_ = number;
   }
   std::string const& phase_name(std::uint32_t phase) const { return phases_[phase]; }
   std::vector<std::string> const& phases() const { return phases_; }

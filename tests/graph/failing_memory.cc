@@ -60,3 +60,7 @@ TEST_CASE("a tensor that there is no memory for is not there, nor is its name", 
   check_each([](LogicalGraph& graph) { graph.input({.shape = {8}}, other); });
   check_each([](LogicalGraph& graph) { graph.slice(graph.at(known), 0, 1); });
 }
+
+TEST_CASE("a phase that there is no memory for does not begin", "[graph][memory]") {
+  check_each([](LogicalGraph& graph) { graph.set_phase("a phase that no small string holds"); });
+}
