@@ -119,8 +119,8 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
                               to_string(given.shape)));
     result.nodes_[id] = connection.node;
   }
-  auto const before = mark();
-  try {
+  std::uint32_t const before = phase_;
+  all_or_nothing([&] {
     auto const guard = this->prefix(prefix);
     for (std::uint32_t id = 0; id < other.tensors_.size(); ++id) {
       TensorNode const& tensor = other.tensors_[id];
@@ -141,11 +141,8 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
       set_phase(other.phases_[op.phase]);
       (void)add_op(*op.info, op.attrs.data(), op.gradient, operands);
     }
-  } catch (...) {
-    roll_back(before);
-    throw;
-  }
-  phase_ = before.phase;
+  });
+  phase_ = before;
   return result;
 }
 

@@ -271,12 +271,16 @@ class LogicalGraph {
 
   /// A name that no tensor has yet: `stem`, or `stem` with a number.
   std::string unique(std::string const& stem) {
-    if (!by_name_.contains(prefix_ + stem)) return stem;
-    std::uint32_t* const known = counters_.find(prefix_ + stem);
-    std::uint32_t& count = known != nullptr ? *known : counters_.add(prefix_ + stem, 0);
+    std::string const full = prefix_ + stem;
+    if (!by_name_.contains(full)) return stem;
+    std::uint32_t* const known = counters_.find(full);
+    std::uint32_t const before = known != nullptr ? *known : 0;
+    std::uint32_t count = before;
     std::string name;
     do name = concat(stem, ".", ++count);
     while (by_name_.contains(prefix_ + name));
+    if (marks_ != 0) counted_.push_back({full, before});
+    (known != nullptr ? *known : counters_.add(full, 0)) = count;
     return name;
   }
 
@@ -291,7 +295,7 @@ class LogicalGraph {
   template <class Change>
   requires std::invocable<Change&>
   decltype(auto) all_or_nothing(Change&& change) {
-    auto const before = mark();
+    Mark const before(*this);
     try {
       return change();
     } catch (...) {
@@ -411,19 +415,45 @@ class LogicalGraph {
 
   /// The state that roll_back() restores.
   struct Mark {
-    std::size_t tensors, ops, phases;
+    LogicalGraph& graph;
+    std::size_t tensors, ops, phases, counted;
     std::uint32_t phase;
-    NameTable counters;
+
+    explicit Mark(LogicalGraph& of)
+        : graph(of),
+          tensors(of.tensors_.size()),
+          ops(of.ops_.size()),
+          phases(of.phases_.size()),
+          counted(of.counted_.size()),
+          phase(of.phase_) {
+      ++of.marks_;
+    }
+    ~Mark() {
+      if (--graph.marks_ == 0) graph.counted_.clear();
+    }
+    Mark(Mark const&) = delete;
+    Mark& operator=(Mark const&) = delete;
   };
-  Mark mark() const { return {tensors_.size(), ops_.size(), phases_.size(), phase_, counters_}; }
-  /// Takes back all that was added since.
+  /// Takes back all that was added since. Throws nothing.
   void roll_back(Mark const& to) {
     while (ops_.size() > to.ops) ops_.pop_back();
     for (; tensors_.size() > to.tensors; tensors_.pop_back()) by_name_.erase(tensors_.back().name);
-    phases_.resize(to.phases);
+    while (phases_.size() > to.phases) phases_.pop_back();
     phase_ = to.phase;
-    counters_ = to.counters;
+    for (; counted_.size() > to.counted; counted_.pop_back()) {
+      Counted const& last = counted_.back();
+      std::uint32_t* const count = counters_.find(last.stem);
+      if (last.before == 0)
+        counters_.erase(last.stem);
+      else if (count != nullptr)
+        *count = last.before;
+    }
   }
+  /// A stem of unique() and its number before a call of that; 0 where it had none.
+  struct Counted {
+    std::string stem;
+    std::uint32_t before;
+  };
 
   std::string name_;
   Numerics numerics_;
@@ -431,6 +461,8 @@ class LogicalGraph {
   std::deque<OpNode> ops_;
   NameTable by_name_;
   NameTable counters_;
+  DynamicArray<Counted> counted_;  // since the first of the marks that are there
+  std::size_t marks_ = 0;
   std::string prefix_;
   std::vector<std::string> phases_{"forward"};
   std::uint32_t phase_ = 0;

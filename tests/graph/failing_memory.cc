@@ -64,3 +64,14 @@ TEST_CASE("a tensor that there is no memory for is not there, nor is its name", 
 TEST_CASE("a phase that there is no memory for does not begin", "[graph][memory]") {
   check_each([](LogicalGraph& graph) { graph.set_phase("a phase that no small string holds"); });
 }
+
+TEST_CASE("a change that is taken back needs no memory for that", "[graph][memory]") {
+  check_each([](LogicalGraph& graph) {
+    graph.all_or_nothing([&] {
+      graph.set_phase("a phase that no small string holds");
+      Node const x = graph.at(known);
+      for (int i = 0; i < 40; ++i) gelutanh(x);
+      for (int i = 0; i < 40; ++i) graph.input({.shape = {8}}, graph.unique("input"));
+    });
+  });
+}
