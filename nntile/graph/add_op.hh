@@ -122,22 +122,24 @@ inline DynamicArray<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& inf
   op.element = types.element;
   op.second = types.second;
   op.phase = phase_;
-  for (std::size_t i = 0; i < visible; ++i) {
-    if (i < given.size()) {
-      op.operands.push_back(given[i].id());
-      continue;
+  return all_or_nothing([&]() -> DynamicArray<std::uint32_t> const& {
+    for (std::size_t i = 0; i < visible; ++i) {
+      if (i < given.size()) {
+        op.operands.push_back(given[i].id());
+        continue;
+      }
+      TensorSpec const spec{.shape = open.dims(axes.shape(i)),
+                            .dtype = dtype_of_kind(operands[i].kind, types)};
+      std::size_t results = 0;
+      for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
+      op.operands.push_back(
+          tensor(spec, unique(results == 1 ? std::string(info.name)
+                                           : concat(info.name, ".", operands[i].name)))
+              .id());
     }
-    TensorSpec const spec{.shape = open.dims(axes.shape(i)),
-                          .dtype = dtype_of_kind(operands[i].kind, types)};
-    std::size_t results = 0;
-    for (std::size_t j = 0; j < visible; ++j) results += writes(operands[j].access);
-    op.operands.push_back(
-        tensor(spec, unique(results == 1 ? std::string(info.name)
-                                         : concat(info.name, ".", operands[i].name)))
-            .id());
-  }
-  ops_.push_back(std::move(op));
-  return ops_.back().operands;
+    ops_.push_back(std::move(op));
+    return ops_.back().operands;
+  });
 }
 
 inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& dims) const {

@@ -75,3 +75,9 @@ TEST_CASE("a change that is taken back needs no memory for that", "[graph][memor
     });
   });
 }
+
+TEST_CASE("an op that there is no memory for leaves no result behind", "[graph][memory]") {
+  check_each([](LogicalGraph& graph) {
+    layer_norm({.eps = 1e-5}, graph.at(known), graph.at("weight"), graph.at("bias"));
+  });
+}
