@@ -229,9 +229,8 @@ class LogicalGraph {
   /// Later names begin with `prefix`, until the returned guard ends. Nests.
   class PrefixGuard {
    public:
-    PrefixGuard(LogicalGraph& graph, std::string const& prefix)
-        : graph_(graph), before_(graph.prefix_) {
-      graph_.prefix_ += prefix;
+    PrefixGuard(LogicalGraph& graph, std::string whole) : graph_(graph), before_(std::move(whole)) {
+      graph_.prefix_.swap(before_);
     }
     ~PrefixGuard() { graph_.prefix_ = std::move(before_); }
     PrefixGuard(PrefixGuard const&) = delete;
@@ -241,7 +240,9 @@ class LogicalGraph {
     LogicalGraph& graph_;
     std::string before_;
   };
-  [[nodiscard]] PrefixGuard prefix(std::string const& text) { return {*this, text}; }
+  [[nodiscard]] PrefixGuard prefix(std::string const& text) { return {*this, prefix_ + text}; }
+  /// Later names have no prefix, until the returned guard ends: those that two graphs share.
+  [[nodiscard]] PrefixGuard without_prefix() { return {*this, {}}; }
   /// The text that names begin with now.
   std::string const& prefix() const { return prefix_; }
 

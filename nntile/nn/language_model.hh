@@ -87,9 +87,7 @@ class LanguageModelStep {
   void zero_gradients(LogicalGraph& to) const {
     for (Parameter const& parameter : parameters_->all())
       if (Node const gradient = gradients_.find(parameter.node))
-        ops::fill({.value = 0}, to.find(gradient.name())
-                                    ? to.at(gradient.name())
-                                    : to.state(graph().tensor_of(gradient).spec, gradient.name()));
+        ops::fill({.value = 0}, shared(to, gradient, "zero_gradients"));
   }
 
   /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the

@@ -79,10 +79,26 @@ inline Node in_dtype(Node const& parameter, DType dtype) {
                                       graph.unique(name)));
 }
 
+/// A tensor that is kept between runs, in another graph on the same store as well: what that has
+/// under the full name, or declares, whatever its prefix. Throws GraphError for one that is not
+/// kept.
+inline Node shared(LogicalGraph& graph, Node const& from, char const* call) {
+  if (&from.graph() == &graph) return from;
+  if (Node const known = graph.find(from.name())) return known;
+  TensorNode const& declared = from.graph().tensor_of(from);
+  if (!declared.attributes.persistent)
+    throw GraphError(concat(call, ": graph '", from.graph().name(), "' does not keep '",
+                            from.name(), "' for graph '", graph.name(),
+                            "'; give add_gradients .persistent = true"));
+  auto const full_names = graph.without_prefix();
+  return graph.tensor(declared.spec, declared.name, declared.attributes);
+}
+
 /// Fills `init` with ops that give every parameter of the list its first value: a draw that depends
 /// on the seed, the parameter's name and the element alone, never on tiles. Plan and run it once on
 /// the store of the model.
 inline void initialize(LogicalGraph& init, ParameterList const& parameters, std::uint64_t seed) {
+  auto const full_names = init.without_prefix();
   for (auto const& parameter : parameters.all()) {
     TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
     Node const node = init.parameter(declared.spec, declared.name);

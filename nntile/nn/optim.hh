@@ -90,7 +90,8 @@ class AdamW {
     std::vector<Update> updates;
     for (Parameter const& parameter : parameters.all())
       if (Node const gradient = gradients.find(parameter.node))
-        updates.push_back({here(parameter.node), here(gradient), parameter.decays});
+        updates.push_back({shared(graph_, parameter.node, "adamw"),
+                           shared(graph_, gradient, "adamw"), parameter.decays});
     read_narrow_gradients(updates, options);
     Node scale;
     if (options.clip > 0 && !updates.empty()) scale = clip_scale_of(updates, options.clip);
@@ -124,20 +125,9 @@ class AdamW {
   }
 
   Node state(TensorSpec const& spec, std::string const& name) {
+    auto const full_names = graph_.without_prefix();
     states_.push_back(graph_.state(spec, name));
     return states_.back();
-  }
-
-  /// The node itself, or the tensor of the same name in the optimizer's graph.
-  Node here(Node const& from) {
-    if (&from.graph() == &graph_) return from;
-    if (Node const known = graph_.find(from.name())) return known;
-    TensorNode const& declared = from.graph().tensor_of(from);
-    if (!declared.attributes.persistent)
-      throw GraphError(concat("adamw: graph '", from.graph().name(), "' does not keep '",
-                              from.name(), "' for graph '", graph_.name(),
-                              "'; give add_gradients .persistent = true"));
-    return graph_.tensor(declared.spec, declared.name, declared.attributes);
   }
 
   /// A parameter that is trained in fp32 and used in bf16 or fp16 has a cast for its gradient: the
@@ -191,6 +181,7 @@ class AdamW {
 
 /// Fills `init` with ops that set every state of the optimizer to 0.
 inline void initialize_states(LogicalGraph& init, AdamW const& optimizer) {
+  auto const full_names = init.without_prefix();
   for (Node const& declared : optimizer.states())
     ops::fill({.value = 0}, init.state(declared.graph().tensor_of(declared).spec, declared.name()));
 }

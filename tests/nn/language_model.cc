@@ -123,6 +123,16 @@ TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
 }
 
+TEST_CASE("gradients are set to 0 by their names, whatever prefix is open", "[nn][model]") {
+  Bound const of(Purpose::gradients);
+  LogicalGraph zero;
+  auto const prefix = zero.prefix("zero.");
+  of.step.zero_gradients(zero);
+  of.step.zero_gradients(zero);
+  CHECK(zero.tensor_count() == 1);
+  CHECK(zero.tensor_at(0).name == "table.grad");
+}
+
 TEST_CASE("a step has a model that outlives it", "[nn][model]") {
   CHECK(std::constructible_from<nn::LanguageModelStep, Bigram const&, nn::LanguageModelOptions>);
   CHECK_FALSE(std::constructible_from<nn::LanguageModelStep, Bigram, nn::LanguageModelOptions>);

@@ -105,6 +105,27 @@ TEST_CASE("a parameter without gradient is no part of the optimizer's graph", "[
   CHECK(update.tensor_of(update.at("w")).attributes.requires_grad);
 }
 
+TEST_CASE("graphs share what they name, whatever prefix is open", "[nn][optim]") {
+  LogicalGraph graph, update, init;
+  auto const model = graph.prefix("model."), of_update = update.prefix("update."),
+             of_init = init.prefix("init.");
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  Gradients const gradients = add_gradients(graph, sum_slice(w), {.persistent = true});
+  nn::AdamW const adamw(update, parameters, gradients);
+  nn::initialize(init, parameters, 1);
+  nn::initialize_states(init, adamw);
+  CHECK(update.find("model.w"));
+  CHECK(update.find(gradients.find(w).name()));
+  CHECK(init.find("model.w"));
+  for (char const* const name : {"optim.exp_avg/model.w", "optim.exp_avg_sq/model.w"}) {
+    CHECK(update.find(name));
+    CHECK(init.find(name));
+  }
+  CHECK(adamw.lr().name() == "update.lr");
+  CHECK(update.input({.shape = {}}, "x").name() == "update.x");
+}
+
 TEST_CASE("without gradients there is nothing to clip", "[nn][optim]") {
   LogicalGraph graph;
   Node const w = graph.parameter({.shape = {4}}, "w");
