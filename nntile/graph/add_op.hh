@@ -31,8 +31,7 @@ inline void check_writable(OpInfo const& info, char const* operand, LogicalGraph
   TensorNode const& root = tensor.base == no_id ? tensor : graph.tensor_at(tensor.base);
   if (!root.attributes.external) return;
   throw GraphError(concat(info.name, ": its result ", operand, " would overwrite '", root.name,
-                          "', ", root.attributes.persistent ? "a constant" : "an input",
-                          " of graph '", graph.name(),
+                          "', ", kind_of(root.attributes), " of graph '", graph.name(),
                           "', and the next run would start from that; give ", operand,
                           " a tensor of its own, or declare '", root.name, "' a state"));
 }

@@ -373,13 +373,10 @@ class LogicalGraph {
   /// Requires that a tensor that outlives a run has a size of its own, whatever a plan binds.
   void check_open(std::string const& tensor, TensorSpec const& spec,
                   TensorAttributes const& attributes) const {
-    char const* const kind = attributes.persistent && attributes.external        ? "a constant"
-                             : attributes.persistent && attributes.requires_grad ? "a parameter"
-                             : attributes.persistent                             ? "a state"
-                                                                                 : nullptr;
-    if (kind != nullptr)
-      throw GraphError(concat("graph '", name_, "': ", kind, " '", tensor, "' has shape ",
-                              to_string(spec.shape), ", but what is kept between runs has numbers ",
+    if (attributes.persistent)
+      throw GraphError(concat("graph '", name_, "': ", kind_of(attributes), " '", tensor,
+                              "' has shape ", to_string(spec.shape),
+                              ", but what is kept between runs has numbers ",
                               "alone; only inputs and results may be open"));
     if (!spec.file_shape.empty())
       throw GraphError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",

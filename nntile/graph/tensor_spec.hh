@@ -55,6 +55,13 @@ struct TensorAttributes {
   bool operator==(TensorAttributes const&) const = default;
 };
 
+/// The kind of a tensor, in the text of an error.
+constexpr char const* kind_of(TensorAttributes const& attributes) {
+  if (attributes.external) return attributes.persistent ? "a constant" : "an input";
+  if (!attributes.persistent) return "a result";
+  return attributes.requires_grad ? "a parameter" : "a state";
+}
+
 /// The storage of a planned tensor: kept by the store, in slots of the arena, another tensor's, the
 /// caller's memory, or kept by the store in two buffers that are bound in turn.
 enum class Storage : std::uint8_t { stored, arena, view, adopted, double_buffered };
