@@ -81,17 +81,30 @@ inline Node in_dtype(Node const& parameter, DType dtype) {
 
 /// A tensor that is kept between runs, in another graph on the same store as well: what that has
 /// under the full name, or declares, whatever its prefix. Throws GraphError for one that is not
-/// kept.
+/// kept, and where the other graph has another under the name.
 inline Node shared(LogicalGraph& graph, Node const& from, char const* call) {
   if (&from.graph() == &graph) return from;
-  if (Node const known = graph.find(from.name())) return known;
   TensorNode const& declared = from.graph().tensor_of(from);
   if (!declared.attributes.persistent)
     throw GraphError(concat(call, ": graph '", from.graph().name(), "' does not keep '",
                             from.name(), "' for graph '", graph.name(),
                             "'; give add_gradients .persistent = true"));
   auto const full_names = graph.without_prefix();
-  return graph.tensor(declared.spec, declared.name, declared.attributes);
+  Node const known = graph.find(declared.name);
+  if (!known) return graph.tensor(declared.spec, declared.name, declared.attributes);
+  TensorNode const& here = graph.tensor_of(known);
+  auto const text = [](TensorNode const& tensor) {
+    return concat(kind_of(tensor.attributes), " of shape ", to_string(tensor.spec.shape), " in ",
+                  name_of(tensor.spec.dtype), " in graph '");
+  };
+  if (here.spec.shape != declared.spec.shape || here.spec.dtype != declared.spec.dtype ||
+      here.attributes.persistent != declared.attributes.persistent ||
+      here.attributes.external != declared.attributes.external)
+    throw GraphError(concat(call, ": '", declared.name, "' is ", text(declared),
+                            from.graph().name(), "', but ", text(here), graph.name(),
+                            "', and both are to be one tensor; declare them alike, or give one of ",
+                            "them another name"));
+  return known;
 }
 
 /// Fills `init` with ops that give every parameter of the list its first value: a draw that depends

@@ -126,6 +126,33 @@ TEST_CASE("graphs share what they name, whatever prefix is open", "[nn][optim]")
   CHECK(update.input({.shape = {}}, "x").name() == "update.x");
 }
 
+TEST_CASE("a tensor that only has the name of what two graphs share is refused", "[nn][optim]") {
+  LogicalGraph graph("forward");
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  Gradients const gradients = add_gradients(graph, sum_slice(w), {.persistent = true});
+  auto const refused = [&](TensorSpec const& spec, char const* name, TensorAttributes attributes) {
+    LogicalGraph update("update");
+    update.tensor(spec, name, attributes);
+    std::string const text =
+        message_of<GraphError>([&] { nn::AdamW(update, parameters, gradients); });
+    CHECK(update.tensor_count() == 1);
+    return text;
+  };
+  TensorAttributes const trained{.requires_grad = true, .persistent = true};
+  CHECK(refused({.shape = {3}}, "w", trained) ==
+        "adamw: 'w' is a parameter of shape {4} in fp32 in graph 'forward', but a parameter of "
+        "shape {3} in fp32 in graph 'update', and both are to be one tensor; declare them alike, "
+        "or give one of them another name");
+  CHECK(contains(refused({.shape = {4}, .dtype = DType::fp64}, "w", trained),
+                 "but a parameter of shape {4} in fp64 in graph 'update'"));
+  CHECK(contains(refused({.shape = {4}}, "w", {.external = true}), "but an input of shape {4}"));
+  CHECK(contains(refused({.shape = {4}}, "w.grad", {}), "but a result of shape {4}"));
+  LogicalGraph update;
+  update.state({.shape = {4}}, "w");
+  CHECK_NOTHROW(nn::AdamW(update, parameters, gradients));
+}
+
 TEST_CASE("without gradients there is nothing to clip", "[nn][optim]") {
   LogicalGraph graph;
   Node const w = graph.parameter({.shape = {4}}, "w");
