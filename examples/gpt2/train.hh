@@ -270,10 +270,12 @@ template <nntile::Runtime R> class Trainer {
   }
 
   double learning_rate(std::int64_t step) const {
-    nntile::nn::WarmupCosine schedule{settings_.lr, settings_.warmup, steps_, 0.1};
-    if (settings_.minutes > 0 && !calibrated())
-      schedule.steps = 1 << 30;  // still within the warm-up
-    return schedule.at(step);
+    bool const open = settings_.minutes > 0 && !calibrated();  // still within the warm-up
+    std::int64_t const end = open ? 1 << 30 : steps_;
+    // A run may end within its warm-up.
+    return nntile::nn::WarmupCosine{settings_.lr, settings_.warmup, std::max(end, settings_.warmup),
+                                    0.1}
+        .at(step);
   }
 
   bool calibrated() const { return settings_.minutes <= 0 || step_ >= calibration_steps; }

@@ -144,4 +144,24 @@ TEST_CASE("the learning rate rises linearly and falls along a half cosine", "[nn
   CHECK(schedule.at(1000) == 0.1);
   CHECK(schedule.at(0) == 0);
   CHECK(nn::WarmupCosine{.peak = 1, .warmup = 0, .steps = 10}.at(0) == 1);
+  CHECK(nn::WarmupCosine{.peak = 1, .warmup = 10, .steps = 10, .floor = 0}.at(10) == 1);
+}
+
+TEST_CASE("numbers that make no learning rate are refused", "[nn][schedule]") {
+  auto const refused = [](nn::WarmupCosine const& schedule, std::int64_t step = 1) {
+    return test::message_of<ValueError>([&] { (void)schedule.at(step); });
+  };
+  double const none = std::nan("");
+  CHECK(refused({.peak = none}) == "schedule: a peak of nan; 0 or more, such as 3e-3");
+  CHECK(test::contains(refused({.peak = -1}), "a peak of -1"));
+  CHECK(test::contains(refused({.peak = HUGE_VAL}), "a peak of inf"));
+  CHECK(refused({.floor = 1.5}) == "schedule: a floor of 1.5; from 0 to 1, a share of the peak");
+  CHECK(test::contains(refused({.floor = none}), "a floor of nan"));
+  CHECK(refused({.warmup = -1}) == "schedule: a warm-up of -1 steps; 0 (none) or more");
+  CHECK(refused({.warmup = 50, .steps = 20}) ==
+        "schedule: its end at step 20 is before that of its warm-up at 50; give a later end, or a "
+        "warm-up of 20 steps or less");
+  CHECK(refused({.warmup = 0, .steps = -5}) ==
+        "schedule: its end at step -5 is before that of its warm-up at 0; give a later end");
+  CHECK(refused({}, -1) == "schedule: step -1; steps count from 1");
 }
