@@ -151,4 +151,7 @@ TEST_CASE("validation ends at the loss and inference at the logits", "[nn][model
 
 TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
   CHECK(Bound(Purpose::inference).step.position_values() == std::vector<Index>{0, 1, 2});
+  CHECK(nn::LanguageModelStep::position_values(0).empty());
+  CHECK(message_of<ShapeError>([] { (void)nn::LanguageModelStep::position_values(-3); }) ==
+        "position_values: a sequence of -3 tokens; 0 or more");
 }
