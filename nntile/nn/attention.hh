@@ -35,30 +35,35 @@ class CausalSelfAttention {
 
   /// x[embed, seq, batch] to the same shape.
   Node operator()(Node const& x) const {
-    auto const [q, k, v] = heads(x);
-    return layers_.projection(nntile::attention({.causal = true}, q, k, v));
+    return graph().all_or_nothing([&] {
+      auto const [q, k, v] = heads(x);
+      return layers_.projection(nntile::attention({.causal = true}, q, k, v));
+    });
   }
 
   /// The same of tokens that follow those of the cache, which they join; the bits are those of the
   /// whole sequence.
   Node operator()(Node const& x, KeyValueCache const& cache) const {
-    auto const [q, k, v] = heads(x);
-    kv_cache_append(k, cache.start, cache.keys);
-    kv_cache_append(v, cache.start, cache.values);
-    return layers_.projection(
-        nntile::attention({.cached = true}, q, cache.keys, cache.values, cache.start));
+    return graph().all_or_nothing([&] {
+      auto const [q, k, v] = heads(x);
+      kv_cache_append(k, cache.start, cache.keys);
+      kv_cache_append(v, cache.start, cache.values);
+      return layers_.projection(
+          nntile::attention({.cached = true}, q, cache.keys, cache.values, cache.start));
+    });
   }
 
  private:
+  LogicalGraph& graph() const { return layers_.attn.weight().graph(); }
+
   struct Heads {
     Node q, k, v;  // [head_dim, head, seq, batch]
   };
   Heads heads(Node const& x) const {
     Node const qkv = layers_.attn(x);  // [head_dim, head, 3, seq, batch]
-    LogicalGraph& graph = x.graph();
-    Node const q = graph.slice(qkv, 2, 0, "q");
-    Node const k = graph.slice(qkv, 2, 1, "k");
-    Node const v = graph.slice(qkv, 2, 2, "v");
+    Node const q = graph().slice(qkv, 2, 0, "q");
+    Node const k = graph().slice(qkv, 2, 1, "k");
+    Node const v = graph().slice(qkv, 2, 2, "v");
     return {q, k, v};
   }
 

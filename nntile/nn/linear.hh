@@ -70,13 +70,16 @@ class Linear {
     });
   }
 
-  /// Adds the product to the graph. Throws ShapeError where x does not begin with the `in` group.
+  /// Adds the product to the graph. Throws ShapeError where x does not begin with the `in` group;
+  /// the graph is then as it was.
   Node operator()(Node const& x, Activation activation = Activation::none) const {
     ops::Gemm::Attrs attrs{.trans_a = transposed_, .activation = activation, .ndim = in_rank_};
-    Node const weight = in_dtype(weight_, dtype_);
-    if (!bias_) return gemm(attrs, weight, x);
-    attrs.bias = true;
-    return gemm(attrs, weight, x, in_dtype(bias_, dtype_));
+    return weight_.graph().all_or_nothing([&] {
+      Node const weight = in_dtype(weight_, dtype_);
+      if (!bias_) return gemm(attrs, weight, x);
+      attrs.bias = true;
+      return gemm(attrs, weight, x, in_dtype(bias_, dtype_));
+    });
   }
 
   Node const& weight() const { return weight_; }

@@ -16,14 +16,16 @@ namespace nntile::nn {
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
   LogicalGraph& graph = logits.graph();
-  Node const count = count_labels(
-      labels, graph.tensor({.shape = {}, .dtype = DType::fp64}, graph.unique("count_labels")));
-  Node total = cross_entropy(logits, labels);
-  bool later = false;
-  for (; total.shape().size() > 1; later = true)
-    total = sum_slice({.axis = 0, .ascending = later}, total);
-  return sum_slice({.axis = 0, .ascending = later, .divided = true}, total, count,
-                   graph.tensor({.shape = {}, .dtype = total.dtype()}, name));
+  return graph.all_or_nothing([&] {
+    Node const count = count_labels(
+        labels, graph.tensor({.shape = {}, .dtype = DType::fp64}, graph.unique("count_labels")));
+    Node total = cross_entropy(logits, labels);
+    bool later = false;
+    for (; total.shape().size() > 1; later = true)
+      total = sum_slice({.axis = 0, .ascending = later}, total);
+    return sum_slice({.axis = 0, .ascending = later, .divided = true}, total, count,
+                     graph.tensor({.shape = {}, .dtype = total.dtype()}, name));
+  });
 }
 
 }  // namespace nntile::nn

@@ -17,11 +17,15 @@ class Mlp {
                         Linear(parameters, name + ".c_proj", outer, inner, options.projection())};
         })) {}
 
-  Node operator()(Node const& x) const { return layers_.projection(gelutanh(layers_.fc(x))); }
+  Node operator()(Node const& x) const {
+    return layers_.fc.weight().graph().all_or_nothing(
+        [&] { return layers_.projection(gelutanh(layers_.fc(x))); });
+  }
   /// The activation is fused into the product: the same bits, but of bf16 and fp16, which are not
   /// rounded in between. It cannot be differentiated.
   Node inference(Node const& x) const {
-    return layers_.projection(layers_.fc(x, Activation::gelu_tanh));
+    return layers_.fc.weight().graph().all_or_nothing(
+        [&] { return layers_.projection(layers_.fc(x, Activation::gelu_tanh)); });
   }
 
  private:

@@ -75,8 +75,10 @@ inline Node in_dtype(Node const& parameter, DType dtype) {
   std::string name = concat(parameter.name(), ".", name_of(dtype));
   if (name.starts_with(graph.prefix())) name.erase(0, graph.prefix().size());
   TensorSpec const& spec = graph.tensor_of(parameter).spec;
-  return cast(parameter, graph.tensor({.shape = spec.shape, .dtype = dtype, .axes = spec.axes},
-                                      graph.unique(name)));
+  return graph.all_or_nothing([&] {
+    return cast(parameter, graph.tensor({.shape = spec.shape, .dtype = dtype, .axes = spec.axes},
+                                        graph.unique(name)));
+  });
 }
 
 /// A tensor that is kept between runs, in another graph on the same store as well: what that has

@@ -43,8 +43,10 @@ class LayerNorm {
   }
 
   Node operator()(Node const& x) const {
-    Node const weight = in_dtype(weight_, dtype_);
-    return layer_norm({.eps = eps_}, x, weight, in_dtype(bias_, dtype_));
+    return weight_.graph().all_or_nothing([&] {
+      Node const weight = in_dtype(weight_, dtype_);
+      return layer_norm({.eps = eps_}, x, weight, in_dtype(bias_, dtype_));
+    });
   }
 
   Node const& weight() const { return weight_; }

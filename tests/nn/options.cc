@@ -7,6 +7,7 @@
 #include "nntile/graph/graph.hh"
 #include "nntile/nn/attention.hh"
 #include "nntile/nn/gpt2.hh"
+#include "nntile/nn/loss.hh"
 #include "nntile/nn/mlp.hh"
 #include "nntile/nn/norm.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -169,6 +170,35 @@ TEST_CASE("numbers that no module can have are refused by its name", "[nn][optio
                          "norm 'ln': an eps of "));
   CHECK(parameters.all().empty());
   CHECK(graph.tensor_count() == 0);
+}
+
+TEST_CASE("a call that is refused leaves nothing behind", "[nn][options]") {
+  LogicalGraph graph, elsewhere;
+  nn::ParameterList parameters(graph);
+  nn::BranchOptions const mixed{
+      .linear = {.bias = true, .dtype = DType::bf16, .kept = DType::fp32}};
+  nn::Linear const linear(parameters, "fc", {{4}, "out"}, {{4}, "in"}, mixed.linear);
+  nn::LayerNorm const norm(parameters, "ln", 4, "embed",
+                           {.dtype = DType::bf16, .kept = DType::fp32});
+  nn::Mlp const mlp(parameters, "mlp", 4, 16, mixed);
+  nn::CausalSelfAttention const attention(parameters, "attn", 4, 2, mixed);
+  Node const one = graph.input({.shape = {4}, .dtype = DType::bf16}, "one");
+  Node const wrong[] = {graph.input({.shape = {5, 3, 1}, .dtype = DType::bf16}, "wide"),
+                        graph.input({.shape = {4, 3, 1}}, "fp32"),
+                        elsewhere.input({.shape = {4, 3, 1}, .dtype = DType::bf16}, "x"), Node()};
+  std::size_t const tensors = graph.tensor_count();
+  for (Node const& x : wrong) {
+    CHECK_THROWS_AS(linear(x), Error);
+    CHECK_THROWS_AS(norm(x), Error);
+    CHECK_THROWS_AS(mlp(x), Error);
+    CHECK_THROWS_AS(mlp.inference(x), Error);
+    CHECK_THROWS_AS(attention(x), Error);
+    CHECK_THROWS_AS(nn::mean_cross_entropy(one, x), Error);
+  }
+  CHECK_THROWS_AS(attention(one), Error);
+  CHECK(graph.tensor_count() == tensors);
+  CHECK(graph.op_count() == 0);
+  CHECK(elsewhere.tensor_count() == 1);
 }
 
 TEST_CASE("a module that is refused leaves nothing behind", "[nn][options]") {
