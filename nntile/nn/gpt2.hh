@@ -68,6 +68,7 @@ class Gpt2 {
                               ", the positions of the model, is possible"));
     LogicalGraph& graph = start.graph();
     return graph.all_or_nothing([&] {
+      auto const full_names = graph.without_prefix();
       std::vector<KeyValueCache> result;
       for (std::size_t i = 0; i < blocks_.size(); ++i) {
         auto const state = [&](char const* name) {

@@ -177,6 +177,7 @@ class LanguageModelStep {
 
 /// Appends to `init` what declares and clears the caches: they need it once, not for each text.
 inline void initialize_caches(LogicalGraph& init, LanguageModelStep const& step) {
+  auto const full_names = init.without_prefix();
   for (KeyValueCache const& cache : step.caches())
     for (Node const& each : {cache.keys, cache.values})
       ops::fill({.value = 0}, init.state(each.graph().tensor_of(each).spec, each.name()));

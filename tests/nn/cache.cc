@@ -185,3 +185,25 @@ TEST_CASE("a run beyond the slots of a cache fails, and says which token", "[nn]
   CHECK(contains(message_of<TaskError>([&] { run(next, 64, 1, true); }),
                  "start 64 is outside [0, 63]"));
 }
+
+TEST_CASE("caches have full names, and a refused call leaves the graph as it was", "[nn][cache]") {
+  LogicalGraph graph("prefixed");
+  nn::Gpt2 const model(graph, tiny(DType::fp32));
+  auto const guard = graph.prefix("later.");
+  nn::LanguageModelStep const step(model, {.seq = 1, .purpose = Purpose::inference, .slots = 8});
+  CHECK(step.caches()[1].values.name() == "h.1.attn.values");
+  LogicalGraph init("init");
+  auto const other = init.prefix("other.");
+  nn::initialize_caches(init, step);
+  CHECK(init.tensor_at(0).name == "h.0.attn.keys");
+
+  std::size_t const tensors = graph.tensor_count(), ops = graph.op_count();
+  nn::ParameterList parameters(graph);
+  nn::CausalSelfAttention const layer(parameters, "attn", 8, 2);
+  std::size_t const with_layer = graph.tensor_count();
+  Node const x = graph.input({.shape = {8, 5, 3}}, "x");
+  CHECK_THROWS_AS(layer(x, step.caches()[0]), ShapeError);
+  CHECK(graph.tensor_count() == with_layer + 1);
+  CHECK(graph.op_count() == ops);
+  CHECK(with_layer > tensors);
+}
