@@ -34,6 +34,9 @@ class Gradients {
   /// GraphError for a tensor of another graph, and for one without `requires_grad` whose gradient
   /// became part of another tensor's.
   Node find(Node const& of) const {
+    if (of && graph_ == nullptr)
+      throw GraphError(concat("gradients: those of '", of.name(), "' are asked of an object that ",
+                              "has none; take one that add_gradients returned"));
     if (!of || &of.graph() != graph_)
       throw GraphError(of ? concat("gradients: '", of.name(), "' is a tensor of another graph")
                           : std::string("gradients: an empty Node was passed"));

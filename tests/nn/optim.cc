@@ -153,6 +153,15 @@ TEST_CASE("a tensor that only has the name of what two graphs share is refused",
   CHECK_NOTHROW(nn::AdamW(update, parameters, gradients));
 }
 
+TEST_CASE("gradients that nothing made are refused as such", "[nn][optim]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  parameters.add({.shape = {4}}, "w", 0, 1, true);
+  CHECK(message_of<GraphError>([&] { nn::AdamW(parameters, Gradients{}); }) ==
+        "gradients: those of 'w' are asked of an object that has none; take one that add_gradients "
+        "returned");
+}
+
 TEST_CASE("without gradients there is nothing to clip", "[nn][optim]") {
   LogicalGraph graph;
   Node const w = graph.parameter({.shape = {4}}, "w");
