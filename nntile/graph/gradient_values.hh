@@ -30,6 +30,9 @@ struct GradientOptions {
 /// depends.
 class Gradients {
  public:
+  Gradients() = default;
+  Gradients(Gradients const&) = default;  // a move copies, and leaves no object without gradients
+  Gradients& operator=(Gradients const&) = default;
   /// The gradient of a tensor, or an empty Node where the loss does not depend on it. Throws
   /// GraphError for a tensor of another graph, and for one without `requires_grad` whose gradient
   /// became part of another tensor's.

@@ -29,6 +29,8 @@ struct Parameter {
 class ParameterList {
  public:
   explicit ParameterList(LogicalGraph& graph) : graph_(&graph) {}
+  ParameterList(ParameterList const&) = default;  // a move copies, and leaves no empty list
+  ParameterList& operator=(ParameterList const&) = default;
 
   LogicalGraph& graph() const { return *graph_; }
   /// Returns change(), which declares parameters and adds to the graph, as a module's constructor

@@ -68,6 +68,8 @@ class AdamW {
     graph_.all_or_nothing([&] { append(parameters, gradients, options); });
   }
 
+  AdamW(AdamW const&) = default;  // a move copies, and leaves no object without states
+
   Node const& lr() const { return lr_; }
   Node const& step() const { return step_; }
   /// Optimizer states; all begin at 0.

@@ -153,6 +153,21 @@ TEST_CASE("a tensor that only has the name of what two graphs share is refused",
   CHECK_NOTHROW(nn::AdamW(update, parameters, gradients));
 }
 
+TEST_CASE("parameters and gradients that were moved elsewhere are not lost", "[nn][optim]") {
+  LogicalGraph graph, update, init;
+  nn::ParameterList parameters(graph);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  Gradients gradients = add_gradients(graph, sum_slice(w), {.persistent = true});
+  nn::ParameterList const other_parameters = std::move(parameters);
+  Gradients const other_gradients = std::move(gradients);
+  nn::AdamW adamw(update, parameters, gradients);
+  CHECK(adamw.states().size() == 2);
+  nn::AdamW const other_adamw = std::move(adamw);
+  nn::initialize(init, parameters, 1);
+  nn::initialize_states(init, adamw);
+  CHECK(init.op_count() == 3);
+}
+
 TEST_CASE("gradients that nothing made are refused as such", "[nn][optim]") {
   LogicalGraph graph;
   nn::ParameterList parameters(graph);
