@@ -85,9 +85,11 @@ class LanguageModelStep {
 
   /// Appends to `to`, this graph or another, what sets the gradients that are kept to 0.
   void zero_gradients(LogicalGraph& to) const {
-    for (Parameter const& parameter : parameters_->all())
-      if (Node const gradient = gradients_.find(parameter.node))
-        ops::fill({.value = 0}, shared(to, gradient, "zero_gradients"));
+    to.all_or_nothing([&] {
+      for (Parameter const& parameter : parameters_->all())
+        if (Node const gradient = gradients_.find(parameter.node))
+          ops::fill({.value = 0}, shared(to, gradient, "zero_gradients"));
+    });
   }
 
   /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the
@@ -178,18 +180,22 @@ class LanguageModelStep {
 /// Appends to `init` what declares and clears the caches: they need it once, not for each text.
 inline void initialize_caches(LogicalGraph& init, LanguageModelStep const& step) {
   auto const full_names = init.without_prefix();
-  for (KeyValueCache const& cache : step.caches())
-    for (Node const& each : {cache.keys, cache.values})
-      ops::fill({.value = 0}, init.state(each.graph().tensor_of(each).spec, each.name()));
+  init.all_or_nothing([&] {
+    for (KeyValueCache const& cache : step.caches())
+      for (Node const& each : {cache.keys, cache.values})
+        ops::fill({.value = 0}, init.state(each.graph().tensor_of(each).spec, each.name()));
+  });
 }
 
 /// Fills `init` with ops that give every parameter, optimizer state, gradient that is added to and
 /// cache its first value.
 inline void initialize(LogicalGraph& init, LanguageModelStep const& step, std::uint64_t seed) {
-  initialize(init, step.parameters(), seed);
-  if (step.optimizer()) initialize_states(init, *step.optimizer());
-  if (step.accumulates()) step.zero_gradients(init);
-  initialize_caches(init, step);
+  init.all_or_nothing([&] {
+    initialize(init, step.parameters(), seed);
+    if (step.optimizer()) initialize_states(init, *step.optimizer());
+    if (step.accumulates()) step.zero_gradients(init);
+    initialize_caches(init, step);
+  });
 }
 
 }  // namespace nntile::nn

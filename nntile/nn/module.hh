@@ -113,22 +113,25 @@ inline Node shared(LogicalGraph& graph, Node const& from, char const* call) {
 
 /// Fills `init` with ops that give every parameter of the list its first value: a draw that depends
 /// on the seed, the parameter's name and the element alone, never on tiles. Plan and run it once on
-/// the store of the model.
+/// the store of the model. Where it throws, as GraphError for a name that is taken, `init` is as it
+/// was.
 inline void initialize(LogicalGraph& init, ParameterList const& parameters, std::uint64_t seed) {
   auto const full_names = init.without_prefix();
-  for (auto const& parameter : parameters.all()) {
-    TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
-    Node const node = init.parameter(declared.spec, declared.name);
-    if (parameter.stddev == 0) {
-      ops::fill({.value = parameter.mean}, node);
-    } else {
-      randn({.seed = seed,
-             .name = hash_name(declared.name),
-             .mean = parameter.mean,
-             .stddev = parameter.stddev},
-            node);
+  init.all_or_nothing([&] {
+    for (auto const& parameter : parameters.all()) {
+      TensorNode const& declared = parameters.graph().tensor_of(parameter.node);
+      Node const node = init.parameter(declared.spec, declared.name);
+      if (parameter.stddev == 0) {
+        ops::fill({.value = parameter.mean}, node);
+      } else {
+        randn({.seed = seed,
+               .name = hash_name(declared.name),
+               .mean = parameter.mean,
+               .stddev = parameter.stddev},
+              node);
+      }
     }
-  }
+  });
 }
 
 }  // namespace nntile::nn

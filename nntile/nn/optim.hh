@@ -184,8 +184,11 @@ class AdamW {
 /// Fills `init` with ops that set every state of the optimizer to 0.
 inline void initialize_states(LogicalGraph& init, AdamW const& optimizer) {
   auto const full_names = init.without_prefix();
-  for (Node const& declared : optimizer.states())
-    ops::fill({.value = 0}, init.state(declared.graph().tensor_of(declared).spec, declared.name()));
+  init.all_or_nothing([&] {
+    for (Node const& declared : optimizer.states())
+      ops::fill({.value = 0},
+                init.state(declared.graph().tensor_of(declared).spec, declared.name()));
+  });
 }
 
 }  // namespace nntile::nn

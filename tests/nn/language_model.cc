@@ -133,6 +133,16 @@ TEST_CASE("gradients are set to 0 by their names, whatever prefix is open", "[nn
   CHECK(zero.tensor_at(0).name == "table.grad");
 }
 
+TEST_CASE("a graph that cannot initialize all of a step is as it was", "[nn][model]") {
+  LogicalGraph graph, init;
+  Bigram const model(graph);
+  nn::LanguageModelStep const step(model, {.seq = seq, .accumulate = 2});
+  init.input({.shape = {vocab, vocab}}, "table.grad");
+  CHECK_THROWS_AS(nn::initialize(init, step, 1), GraphError);
+  CHECK(init.tensor_count() == 1);
+  CHECK(init.op_count() == 0);
+}
+
 TEST_CASE("a step has a model that outlives it", "[nn][model]") {
   CHECK(std::constructible_from<nn::LanguageModelStep, Bigram const&, nn::LanguageModelOptions>);
   CHECK_FALSE(std::constructible_from<nn::LanguageModelStep, Bigram, nn::LanguageModelOptions>);

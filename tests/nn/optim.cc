@@ -153,6 +153,20 @@ TEST_CASE("a tensor that only has the name of what two graphs share is refused",
   CHECK_NOTHROW(nn::AdamW(update, parameters, gradients));
 }
 
+TEST_CASE("a graph that cannot initialize all is as it was", "[nn][optim]") {
+  LogicalGraph graph, init;
+  nn::ParameterList parameters(graph);
+  Node const v = parameters.add({.shape = {4}}, "v", 0, 1, true);
+  Node const w = parameters.add({.shape = {4}}, "w", 0, 1, true);
+  nn::AdamW const adamw(parameters, add_gradients(graph, sum_slice(add(v, w))));
+  init.state({.shape = {4}}, "w");
+  init.state({.shape = {4}}, "optim.exp_avg/w");
+  CHECK_THROWS_AS(nn::initialize(init, parameters, 1), GraphError);
+  CHECK_THROWS_AS(nn::initialize_states(init, adamw), GraphError);
+  CHECK(init.tensor_count() == 2);
+  CHECK(init.op_count() == 0);
+}
+
 TEST_CASE("parameters and gradients that were moved elsewhere are not lost", "[nn][optim]") {
   LogicalGraph graph, update, init;
   nn::ParameterList parameters(graph);
