@@ -99,7 +99,7 @@ class Gpt2 {
     if (!seq.open() && seq > config_.positions)
       throw ShapeError(concat("gpt2: sequence of ", to_string(seq), " tokens ('", tokens.name(),
                               "') but the model has ", config_.positions, " positions"));
-    return tokens.graph().all_or_nothing([&] {
+    return parameters_.graph().all_or_nothing([&] {
       // One after the other: compilers differ in the order of a call's arguments, and nodes take
       // their numbers as they are made.
       Node const wte = in_dtype(wte_, config_.dtype);            // [e, v], of both uses

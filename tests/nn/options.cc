@@ -172,6 +172,21 @@ TEST_CASE("numbers that no module can have are refused by its name", "[nn][optio
   CHECK(graph.tensor_count() == 0);
 }
 
+TEST_CASE("a model leaves nothing behind of a call with tokens of another graph", "[nn][options]") {
+  LogicalGraph graph, elsewhere;
+  nn::Gpt2 const model(
+      graph,
+      {.vocab = 8, .positions = 4, .width = 4, .layers = 1, .heads = 2, .dtype = DType::bf16});
+  std::size_t const tensors = graph.tensor_count();
+  auto const input = [](LogicalGraph& of, Shape const& shape, char const* name) {
+    return of.input({.shape = shape, .dtype = DType::int64}, name);
+  };
+  Node const tokens = input(elsewhere, {4, 1}, "tokens");
+  CHECK_THROWS_AS(model.logits(tokens, input(elsewhere, {4}, "positions")), GraphError);
+  CHECK(graph.tensor_count() == tensors);
+  CHECK(graph.op_count() == 0);
+}
+
 TEST_CASE("a call that is refused leaves nothing behind", "[nn][options]") {
   LogicalGraph graph, elsewhere;
   nn::ParameterList parameters(graph);
