@@ -46,7 +46,8 @@ struct BranchOptions {
 };
 
 /// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. Parameters `<name>.weight` ~
-/// N(0, stddev), `<name>.bias`.
+/// N(0, stddev), `<name>.bias`. Throws ShapeError for a group with an extent below 0, and names for
+/// some of its dimensions.
 class Linear {
  public:
   Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in,
@@ -54,6 +55,8 @@ class Linear {
       : in_rank_(static_cast<int>(in.shape.size())),
         transposed_(options.transposed),
         dtype_(options.dtype) {
+    check(name, "out", out);
+    check(name, "in", in);
     DType const kept = options.kept.value_or(options.dtype);
     Group const& inner = transposed_ ? in : out;
     Group const& outer = transposed_ ? out : in;
@@ -87,6 +90,20 @@ class Linear {
   Node const& bias() const { return bias_; }
 
  private:
+  /// Names of one group that count as those of the other would fit in number alone.
+  static void check(std::string const& name, char const* which, Group const& group) {
+    for (Index const extent : group.shape)
+      if (extent < 0)
+        throw ShapeError(concat("linear '", name, "': its group ", which, " has shape ",
+                                to_string(group.shape), "; an extent is 0 or more"));
+    std::size_t const names = axis_names({.shape = group.shape, .axes = group.axes}).size();
+    if (names != 0 && names != group.shape.size())
+      throw ShapeError(
+          concat("linear '", name, "': its group ", which, " of shape ", to_string(group.shape),
+                 " has axes \"", group.axes, "\", ", names,
+                 " names; give each dimension one, with a blank between two, or none"));
+  }
+
   int in_rank_;
   bool transposed_;
   DType dtype_;

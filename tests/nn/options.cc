@@ -187,6 +187,23 @@ TEST_CASE("a model leaves nothing behind of a call with tokens of another graph"
   CHECK(graph.op_count() == 0);
 }
 
+TEST_CASE("a linear layer has a name for each dimension of a group, or none", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  auto const refused = [&](nn::Group const& out, nn::Group const& in) {
+    return test::message_of<ShapeError>(
+        [&] { nn::Linear(parameters, "fc", out, in, {.bias = false}); });
+  };
+  CHECK(refused({{4}, "a b"}, {{3, 5}, "c"}) ==
+        "linear 'fc': its group out of shape {4} has axes \"a b\", 2 names; give each dimension "
+        "one, with a blank between two, or none");
+  CHECK(test::contains(refused({{4}, "a"}, {{3, 5}, "c"}), "its group in of shape {3, 5} has"));
+  CHECK(refused({{4}, "a"}, {{3, -5}, "b c"}) ==
+        "linear 'fc': its group in has shape {3, -5}; an extent is 0 or more");
+  CHECK(graph.tensor_count() == 0);
+  CHECK_NOTHROW(nn::Linear(parameters, "fc", {{4}}, {{3, 5}, "b c"}));
+}
+
 TEST_CASE("a call that is refused leaves nothing behind", "[nn][options]") {
   LogicalGraph graph, elsewhere;
   nn::ParameterList parameters(graph);
