@@ -11,8 +11,8 @@ namespace nntile::nn {
 /// Mean of -log softmax(logits)[label] over the tokens whose label is not -100: logits[v, s, b],
 /// labels int64 or int32 [s, b], result a scalar in nats. Sums over s, then over b; the last stage
 /// multiplies by the reciprocal of the count, which is taken in fp64. Where every label is -100 the
-/// loss is NaN and the gradient of the logits 0, as torch.nn.functional.cross_entropy's; without
-/// tokens it is 0.
+/// loss is NaN and the gradient of the logits 0, as torch.nn.functional.cross_entropy's; a batch of
+/// no sequences has the loss 0.
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
   LogicalGraph& graph = logits.graph();
