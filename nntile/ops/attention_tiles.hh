@@ -98,9 +98,10 @@ template <class Body> void each_attention_head(TileRange range, TileSink const& 
   }
 }
 
-/// The last position of the queries that the range takes sees keys before this one.
+/// The last position of the queries that the range takes sees keys before this one, in a cache with
+/// the largest start that there may be.
 inline Index attention_horizon(AttentionAttrs const& attrs, TileRange const& range) {
-  return attrs.causal && !attrs.cached
+  return attrs.causal || attrs.cached
              ? range.begin('i') + range.extent('i') + attention_shift(range)
              : range.whole('j');
 }

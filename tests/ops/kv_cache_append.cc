@@ -21,9 +21,10 @@ OpCase append_case(Index tokens, Index slots, Index start) {
   return c;
 }
 
-OpCase cached_case(Index d, Index tokens, Index slots, Index start) {
+OpCase cached_case(Index d, Index tokens, Index slots, Index start, bool causal = false) {
   Shape const q{d, 2, tokens, 2}, cache{d, 2, slots, 2}, rows{tokens, 2, 2};
-  auto c = op_case<ops::Attention>({.cached = true}, {q, cache, cache, {}, q, rows, rows});
+  auto c = op_case<ops::Attention>({.causal = causal, .cached = true},
+                                   {q, cache, cache, {}, q, rows, rows});
   c.prepare = [start](std::vector<Array>& x) { x[3].set(0, static_cast<double>(start)); };
   c.terms = static_cast<double>(slots);
   c.scale = 16;
@@ -70,7 +71,7 @@ TEST_CASE("what does not fit into a cache is refused", "[ops][kv_cache]") {
 
 TEST_CASE("attention to a cache has one result in every tiling", "[ops][kv_cache]") {
   for (Index const start : {0, 63, 64, 100, 189}) {
-    auto c = cached_case(32, 11, 200, start);
+    auto c = cached_case(32, 11, 200, start, start % 2 != 0);  // `causal` says no more
     c.canonical = {{{"j", {64, 136}}},
                    {{"j", {64, 64, 64, 8}}, {"i", {1, 10}}, {"h", {1, 1}}},
                    {{"j", {128, 72}}, {"i", {4, 7}}, {"b", {1, 1}}}};
@@ -86,6 +87,12 @@ void copy_tokens(Array const& from, Index first, Array& to, Index count) {
       for (Index e = 0; e < row; ++e)
         to.set(e + row * (t + to.shape[2] * b),
                from.get(e + row * (first + t + from.shape[2] * b)));
+}
+
+TEST_CASE("slots that no query can see have no tasks", "[ops][kv_cache]") {
+  OpCase const c = cached_case(32, 128, 128, 0);
+  Cuts const halves{{"i", {64, 64}}, {"j", {64, 64}}};
+  CHECK(total_cost(c, halves).flops == total_cost(c).flops * 3 / 4);
 }
 
 TEST_CASE("attention to a cache has the bits of the whole sequence, whatever else slots hold",
