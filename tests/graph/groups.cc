@@ -76,6 +76,29 @@ TEST_CASE("a graph with groups has one result over tilings and runtimes, gradien
         gradient<Serial>(Layer({}), {.tile = 0}));
 }
 
+TEST_CASE("groups are those of the graph's axes, whatever a program keeps of its results",
+          "[graph][groups]") {
+  float sums[2] = {};
+  for (bool const all : {false, true}) {
+    LogicalGraph graph("kept", {.groups = {{"batch", 4}}});
+    Node const x = graph.input({.shape = {1000}}, "x");
+    Node const other = graph.input({.shape = {1000, 2}, .axes = "batch pair"}, "other");
+    Node const sum = sum_slice({.axis = 0}, x).mark_output();
+    Node const named = add(x, graph.slice(other, 1, 1));  // says that x has the axis "batch"
+    if (all) named.mark_output();
+    Serial runtime;
+    TensorStore<Serial> store(runtime);
+    CompiledGraph<Serial> compiled = compile(graph, store);
+    std::vector<float> values(1000);
+    for (std::size_t i = 0; i < 1000; ++i) values[i] = std::sin(0.37F * static_cast<float>(i));
+    compiled.bind_input("x", values);
+    if (all) compiled.bind_input("other", std::vector<float>(2000));
+    compiled.execute();
+    sums[all] = compiled.get_output<float>(sum.name())[0];
+  }
+  CHECK(sums[0] == sums[1]);
+}
+
 TEST_CASE("partials are hidden tensors of a plan, about log2 G a tile, and memory counts them",
           "[graph][groups]") {
   for (DType const dtype : {DType::fp32, DType::bf16})

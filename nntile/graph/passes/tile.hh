@@ -134,13 +134,13 @@ class TilePass {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       TensorNode const& node = graph_.tensor_at(t);
       if (node.base == no_id || !used_[t]) continue;
-      for (std::size_t d = 0, from = 0; d < graph_.tensor_at(node.base).spec.shape.size(); ++d) {
-        if (d == node.view_axis)
-          single_[first_[node.base] + d] = true;
-        else
-          join(first_[node.base] + d, first_[t] + from++);
-      }
+      single_[first_[node.base] + node.view_axis] = true;
+      join_view(t, node);
     }
+  }
+  void join_view(std::uint32_t t, TensorNode const& node) {
+    for (std::size_t d = 0, from = 0; d < graph_.tensor_at(node.base).spec.shape.size(); ++d)
+      if (d != node.view_axis) join(first_[node.base] + d, first_[t] + from++);
   }
 
   void join_op(OpNode const& op) {
@@ -179,11 +179,22 @@ class TilePass {
     }
   }
 
-  /// Finds the canonical groups of each class, by any name that one of its dimensions has. Throws
-  /// PlanError where two names of one class contradict, and for an axis that no tensor has.
+  /// Finds the canonical groups of each class, by any name that a dimension has in its class of the
+  /// whole graph: what is pruned, because of what a program keeps, decides no bit. Throws PlanError
+  /// where two names of one class contradict, and for an axis that no tensor has.
   void collect_groups_of_axes() {
+    if (graph_.numerics().groups.empty()) return;
+    auto const kept_parent = parent_;
+    auto const kept_whole = whole_;
+    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
+      if (TensorNode const& node = graph_.tensor_at(t); node.base != no_id) join_view(t, node);
+    for (std::size_t op = 0; op < graph_.op_count(); ++op) join_op(graph_.op_at(op));
+    collect_groups_by_name();
+    for (std::size_t id = 0; id < parent_.size(); ++id) groups_[id] = groups_[find(id)];
+    parent_ = kept_parent, whole_ = kept_whole;
+  }
+  void collect_groups_by_name() {
     auto const& given = graph_.numerics().groups;
-    if (given.empty()) return;
     groups_.assign(parent_.size(), PlannedTensor::no_groups);
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       auto const names = axis_names(graph_.tensor_at(t).spec);
