@@ -31,7 +31,10 @@ struct Attended {
     return args;
   }
   BoundKernel forward(Isa isa) const {
-    return BoundKernel(isa, Arguments<ops::Attention>{args()}, {q, k, v, out, max, sum});
+    using Operand = ops::Attention::Operand;
+    OperandSet const given{Operand::q,   Operand::k,   Operand::v,
+                           Operand::out, Operand::max, Operand::sum};
+    return BoundKernel(isa, Arguments<ops::Attention>{args(), given}, {q, k, v, out, max, sum});
   }
   /// flops on the blocks of 64 queries and 64 keys that are not masked as a whole.
   double flops(double each) const {
