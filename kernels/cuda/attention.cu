@@ -28,7 +28,6 @@ template <class T> struct Attention {
       T const *q, *k, *v;
       ChainResult<T> sums;  // without keys all of its chain
       V *max, *sum;
-      V scale;
       Index ld, diagonal;
       int d, queries;
     };
@@ -39,11 +38,10 @@ template <class T> struct Attention {
       ChainResult<T> const sums{buffers.template at<T>(Operand::out),
                                 buffers.template at<V>(Operand::carry), 0,
                                 args.j == 0 ? Chain{} : args.keys};  // [d, h, i, b]
-      Index const* const cached = buffers.template at<Index const>(Operand::start);
-      Index const start = cached != nullptr ? *cached : 0;
-      bool const outside = cached != nullptr && (start < 0 || start > args.last_start);
-      V const scale = static_cast<V>(outside ? __builtin_nan("") : args.scale);
-      Index const diagonal = args.diagonal + (outside ? args.last_start : start);
+      Index diagonal = args.diagonal;
+      if (Index const* const start = buffers.template at<Index const>(Operand::start))
+        // Without a key, and none asked for, 0 times 1 / 0: NaN.
+        diagonal = *start < 0 || *start > args.last_start ? -args.i : diagonal + *start;
       Index const blocks = (args.i + side - 1) / side;
       for (Index at = thread.block(); at < blocks * args.h * args.b; at += thread.blocks()) {
         Index const query = (blocks - 1 - at % blocks) * side;  // most keys first
@@ -54,7 +52,7 @@ template <class T> struct Attention {
              buffers.template at<T const>(Operand::k) + head.k,
              buffers.template at<T const>(Operand::v) + head.k + piece, sums.at(to + piece),
              buffers.template at<V>(Operand::max) + head.statistics + query,
-             buffers.template at<V>(Operand::sum) + head.statistics + query, scale, head.ld,
+             buffers.template at<V>(Operand::sum) + head.statistics + query, head.ld,
              diagonal + query, args.d - piece < width ? static_cast<int>(args.d - piece) : width,
              args.i - query < side ? static_cast<int>(args.i - query) : side});
       }
@@ -95,7 +93,7 @@ template <class T> struct Attention {
       int const diagonal = Block::diagonal(task.diagonal - key);
       auto const sees = [&](int i, int j) { return j <= i + diagonal; };
       typename Block::Sums scores;
-      block.multiply(scores, {task.q, task.ld, task.queries, task.scale},
+      block.multiply(scores, {task.q, task.ld, task.queries, static_cast<V>(args.scale)},
                      {task.k + key * task.ld, task.ld, keys}, args.d);
       thread.sync();
       NNTILE_UNROLL()
