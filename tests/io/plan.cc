@@ -220,8 +220,9 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
   for (std::string const& wrong : {replaced(text, "64", "65"), replaced(text, "\"w\",", "")})
     CHECK(graph_error(wrong).starts_with("'g.json': "));
   std::string const two_lines = replaced(text, "\"layer\"", "\"lay\\ner\"");
-  CHECK(contains(graph_error(replaced(two_lines, "\"name\": \"x\"", "\"name\": \"z\"")),
-                 "graph 'lay\\x0aer': "));
+  CHECK(
+      contains(graph_error(two_lines),
+               "graph: its name, 6 bytes, holds the control character 10; no file could name it"));
 }
 
 TEST_CASE("an op that is unknown is named, with those that are close", "[io][plan]") {
