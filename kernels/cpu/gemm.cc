@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/gemm.hh"
 
-#include "kernels/cpu/gemm_block.hh"
+#include "kernels/cpu/gemm_vector.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
 namespace {
@@ -73,6 +73,7 @@ template <class T> bool small(Product<T, T> const& x) {
 
 template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x, void* workspace) {
   if (x.left > 0 && x.beta != T(0)) return multiply_narrow(x, workspace);  // C is asked for last
+  if (is_vector(x)) return multiply_vector(x);
   if (small(x)) return multiply_in_place(x);
   multiply_blocked(x, choose(x), workspace);
 }

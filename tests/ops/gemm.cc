@@ -163,6 +163,29 @@ TEST_CASE("products larger than a block have the bits of their definition", "[op
   check_definition(Problem<bf16_t>(250, 270, 300, true, false));
 }
 
+/// Products of one column, whose A is read in place: rows and chains that end anywhere in a
+/// register, and rows that do not fit into the first cache.
+template <class T> void check_vectors() {
+  unsigned number = 0;
+  double const factors[] = {0, 1, -0.7};
+  for (Index const m : {1, 3, 4, 7, 8, 15, 16, 17, 33, 100, 4109})
+    for (Index const k : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 70}) {
+      if (m > 1000 && k > 17) continue;
+      Problem<T> problem(m, 1, k, number % 2 == 1, number % 4 >= 2, number);
+      problem.args.beta = factors[number % 3];
+      problem.args.alpha = number % 11 == 0 ? 0.3 : 1;
+      problem.biased = number % 5 == 0;
+      bool const cut = sizeof(T) >= 4 && k > 1 && number % 7 == 0;  // others need a carry
+      check_definition(problem, cut ? std::vector<Index>{k / 2, k - k / 2} : std::vector<Index>{});
+      ++number;
+    }
+}
+TEST_CASE("products of one column have the bits of their definition", "[ops][gemm]") {
+  check_vectors<float>();
+  check_vectors<double>();
+  check_vectors<bf16_t>();
+}
+
 TEST_CASE("a product cut along k has the bits of the uncut one", "[ops][gemm]") {
   for (auto const& pieces : {std::vector<Index>{1, 69}, {64, 6}, {20, 17, 33}, {69, 1}}) {
     Problem<float> problem(53, 41, 70, true, false);
