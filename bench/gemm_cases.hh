@@ -14,9 +14,11 @@ enum class Kind {
   large,   // squares from 192 on and GPT-2's products, fp32
   cube,    // extents of 32 to 128, multiples of 16
   ragged,  // extents of 32 to 128, others
-  fp64
+  fp64,
+  column  // one, of a token behind a cache: GPT-2's products, whose time is that of A's bytes
 };
-constexpr char const* kind_names[] = {"geomean", "cube_geomean", "ragged_geomean", "fp64_geomean"};
+constexpr char const* kind_names[] = {"geomean", "cube_geomean", "ragged_geomean", "fp64_geomean",
+                                      "column_geomean"};
 
 struct GemmCase {
   std::string name;
@@ -46,6 +48,20 @@ inline void add_gpt2(std::vector<GemmCase>& cases, gemm_bench::Index tokens, boo
   if (head) add_layer(cases, "head", 768, 50257, tokens);
 }
 
+/// The same products of one column, weights as nn::Gpt2 has them.
+inline void add_columns(std::vector<GemmCase>& cases, bool head) {
+  auto const add = [&](char const* name, bool trans_a, gemm_bench::Index outputs,
+                       gemm_bench::Index inputs) {
+    cases.push_back(
+        {std::string("column_") + name, Kind::column, {trans_a, false, outputs, 1, inputs}});
+  };
+  add("qkv", false, 2304, 768);
+  add("proj", false, 768, 768);
+  add("fc", false, 3072, 768);
+  add("fc2", false, 768, 3072);
+  if (head) add("head", true, 50257, 768);
+}
+
 inline std::vector<GemmCase> gemm_cases(bool quick) {
   using Extents = std::vector<gemm_bench::Index>;
   std::vector<GemmCase> cases;
@@ -60,6 +76,7 @@ inline std::vector<GemmCase> gemm_cases(bool quick) {
   if (!quick) add_gpt2(cases, 1024, true);
   squares("cube", Kind::cube, {32, 48, 64, 80, 96, 112, 128}, {32, 64, 128});
   squares("cube", Kind::ragged, {36, 50, 60, 75, 90, 100, 120}, {50, 100});
+  add_columns(cases, !quick);
   squares("fp64_square", Kind::fp64, {64, 128, 256, 512, 1024, 2048}, {256, 512});
   return cases;
 }
