@@ -1,7 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
 // The register tile of matrix products: C[MR,NR] += A[MR,k] B[k,NR], every element a chain of FMAs
-// in ascending k, lanes over rows. The one place that the rate of all products depends on.
+// in ascending k, lanes over rows. The rate of all products but those of one column is its.
 
 #include <utility>
 

@@ -153,7 +153,7 @@ class LanguageModelStep {
       start_ = graph().input({.shape = {}, .dtype = DType::int64}, "start");
       caches_ = model.caches(start_, options.slots, options.batch);
       Node const logits = model.logits(tokens_, positions_, caches_);
-      if (options.purpose == Purpose::inference) logits_ = Node(logits).mark_output();
+      if (options.purpose == Purpose::inference) logits_ = logits.mark_output();
     } else {
       throw GraphError("language model: this one has no caches; see CachedLanguageModel");
     }

@@ -57,7 +57,6 @@ struct AttentionBackward {
   using Args = AttentionArgs;
   static constexpr Fields fields = attention_fields;
   static constexpr char const* no_gradient = no_second_derivative;
-  static constexpr char const* of_cache = "keys and values of a cache are of inference";
 
   static bool overwrites(Attrs const& attrs, OperandIndex result) {
     return (result == Operand::dq   ? attrs.beta_dq
@@ -139,7 +138,7 @@ struct AttentionBackward {
   static constexpr Hooks<Attrs> hooks{
       .check =
           [](Attrs const& attrs, AxisTable const& axes) {
-            if (attrs.cached) throw ValueError(concat(name, ": `cached`, but ", of_cache));
+            if (attrs.cached) throw ValueError(concat(name, ": `cached`, but ", detail::of_cache));
             detail::check_attention(name, attrs, axes);
           },
       .overwrites = &overwrites,
@@ -347,7 +346,7 @@ struct Attention {
 
   template <class Builder> static void gradient(Builder& b) {
     if (!b.wants(Operand::q) && !b.wants(Operand::k) && !b.wants(Operand::v)) return;
-    if (b.template attrs<Attention>().cached) b.fail(AttentionBackward::of_cache);
+    if (b.template attrs<Attention>().cached) b.fail(detail::of_cache);
     auto const dout = b.grad(Operand::out);
     // An operand that meets an earlier one: its gradient is added to that one's afterwards.
     auto const apart = [&](Operand operand) {

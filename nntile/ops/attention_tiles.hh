@@ -106,6 +106,8 @@ inline Index attention_horizon(AttentionAttrs const& attrs, TileRange const& ran
              : range.whole('j');
 }
 
+/// The reason why there is no gradient of a cache.
+inline constexpr char const* of_cache = "keys and values of a cache are of inference";
 /// The reference's text where tokens do not fit behind those that a cache holds.
 inline constexpr char const* start_outside = "start is outside the cache";
 

@@ -33,7 +33,7 @@ struct KvCacheAppend {
     Index last_start;  // the largest that leaves room for all tokens of the call
   };
   static constexpr Fields fields{};
-  static constexpr char const* no_gradient = "keys and values of a cache are of inference";
+  static constexpr char const* no_gradient = detail::of_cache;
   static constexpr Hooks<Attrs> hooks{
       .check = [](Attrs const&, AxisTable const& axes) { detail::check_cache(name, axes); },
       .elements = [](Attrs const&, TileRange const& range, OperandIndex operand) -> Index {
