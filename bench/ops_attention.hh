@@ -31,9 +31,8 @@ struct Attended {
     return args;
   }
   BoundKernel forward(Isa isa) const {
-    using Operand = ops::Attention::Operand;
-    OperandSet const given{Operand::q,   Operand::k,   Operand::v,
-                           Operand::out, Operand::max, Operand::sum};
+    using Name = ops::Attention::Operand;
+    OperandSet const given{Name::q, Name::k, Name::v, Name::out, Name::max, Name::sum};
     return BoundKernel(isa, Arguments<ops::Attention>{args(), given}, {q, k, v, out, max, sum});
   }
   /// flops on the blocks of 64 queries and 64 keys that are not masked as a whole.
