@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/io/json_parse.hh"
+#include "nntile/core/utf8.hh"
 
 namespace gpt2 {
 
@@ -49,34 +49,6 @@ inline std::string grouped(double value) {
   std::string text = fixed(value, 0);
   for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-';) text.insert(at -= 3, 1, ',');
   return text;
-}
-
-/// As XML has it; U+FFFD for a byte that is not UTF-8, as names of files may have.
-inline std::string escaped(std::string_view text) {
-  std::string result;
-  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
-    std::size_t const known = nntile::io::detail::utf8_length(text);
-    length = std::max<std::size_t>(known, 1);
-    switch (text[0]) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += known == 0                                   ? "\xEF\xBF\xBD"
-                  : static_cast<unsigned char>(text[0]) < 0x20 ? " "
-                                                               : text.substr(0, length);
-    }
-  }
-  return result;
 }
 
 /// Borders and ticks of an axis; ticks are 1, 2 or 5 times a power of ten apart.
@@ -195,7 +167,7 @@ class Canvas {
   void label(double x, double y, std::string_view style, std::string_view words) {
     text += "<text x=\"" + fixed(x, 1) + "\" y=\"" + fixed(y, 1) + "\" ";
     text += style;
-    text += '>' + escaped(words) + "</text>\n";
+    text += '>' + nntile::detail::markup_text(words) + "</text>\n";
   }
   void line(double x1, double y1, double x2, double y2, std::string_view style) {
     text += "<line x1=\"" + fixed(x1, 1) + "\" y1=\"" + fixed(y1, 1) + "\" x2=\"" + fixed(x2, 1) +
@@ -295,7 +267,8 @@ inline std::string loss_svg(LossCurve const& curve) {
       "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif\" "
       "font-size=\"14\">\n"
       "<title>" +
-      escaped(curve.title) + "</title>\n<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
+      nntile::detail::markup_text(curve.title) +
+      "</title>\n<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
   canvas.label(left, 34, "font-size=\"20\" font-weight=\"600\" fill=\"#1f2933\"", curve.title);
   canvas.label(left, 58, "fill=\"#52606d\"", summary(steps, smooth, valid));
   canvas.axes("step", "loss (" + curve.unit + ")");

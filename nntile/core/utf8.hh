@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // UTF-8, as names have it that files shall hold.
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace nntile::detail {
@@ -26,6 +28,35 @@ inline std::size_t utf8_length(std::string_view text) {
   bool const bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
                    (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
   return bad ? 0 : length;
+}
+
+/// Text as it stands between tags and in attributes of XML and HTML; a space for a control
+/// character, U+FFFD for a byte that is not UTF-8, as names of files may have.
+inline std::string markup_text(std::string_view text) {
+  std::string result;
+  for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    std::size_t const known = utf8_length(text);
+    length = std::max<std::size_t>(known, 1);
+    switch (text[0]) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += known == 0                                   ? "\xEF\xBF\xBD"
+                  : static_cast<unsigned char>(text[0]) < 0x20 ? " "
+                                                               : text.substr(0, length);
+    }
+  }
+  return result;
 }
 
 }  // namespace nntile::detail

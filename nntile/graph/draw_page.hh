@@ -8,29 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/utf8.hh"
 #include "nntile/graph/draw_plan.hh"
 
 namespace nntile {
 
 namespace detail {
-
-/// Text between tags and in attributes.
-inline std::string html_text(std::string_view text) {
-  std::string result;
-  for (char const c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return result;
-}
 
 /// The page of one plan. Lengths are in pixels.
 class PlanPage {
@@ -48,11 +31,11 @@ class PlanPage {
     std::string const part =
         plan_.ranks() > 1 ? concat(", part of rank ", plan_.rank(), " of ", plan_.ranks()) : "";
     std::string const title = concat("plan '", plan_.name(), "'", part);
-    text_ = concat(head, "<title>", html_text(title), "</title>\n", style, "</head>\n<body>\n<h1>",
-                   html_text(title), "</h1>\n<p>", plan_.tasks().size(), " tile tasks, ",
-                   plan_.flops(), " flops.</p>\n");
+    text_ = concat(head, "<title>", markup_text(title), "</title>\n", style,
+                   "</head>\n<body>\n<h1>", markup_text(title), "</h1>\n<p>", plan_.tasks().size(),
+                   " tile tasks, ", plan_.flops(), " flops.</p>\n");
     if (std::string const rest = shown_.rest(); !rest.empty())
-      text_ += concat("<p class=\"rest\">", html_text(rest), "</p>\n");
+      text_ += concat("<p class=\"rest\">", markup_text(rest), "</p>\n");
     tasks();
     for (MemoryReport const& report : plan_.memories()) memory(report);
     moves();
@@ -107,7 +90,7 @@ class PlanPage {
     for (std::size_t row = 0; row < rows_.size(); ++row)
       text_ += concat("<line x1=\"0\" y1=\"", middle(row), "\" x2=\"", right, "\" y2=\"",
                       middle(row), "\"/><text x=\"4\" y=\"", middle(row) - 4, "\">",
-                      html_text(rows_[row]), "</text>\n");
+                      markup_text(rows_[row]), "</text>\n");
     for (DrawnWait const& wait : shown_.waits) arc(wait);
     for (std::size_t number = 0; number < shown_.tasks.size(); ++number) task(number);
     text_ += "</svg></div>\n";
@@ -142,9 +125,9 @@ class PlanPage {
     if (shown_.left_out[number] != 0)
       hint += concat("; waits for ", shown_.left_out[number], " tasks that are not shown");
     Index const x = left(number), y = middle(row_of(t)) - bar / 2;
-    text_ +=
-        concat("<g><title>", html_text(hint), "</title><rect x=\"", x, "\" y=\"", y, "\" width=\"",
-               step_ - 2, "\" height=\"", bar, "\" fill=\"", colour_of(shown_.kind(t)), "\"/>");
+    text_ += concat("<g><title>", markup_text(hint), "</title><rect x=\"", x, "\" y=\"", y,
+                    "\" width=\"", step_ - 2, "\" height=\"", bar, "\" fill=\"",
+                    colour_of(shown_.kind(t)), "\"/>");
     if (step_ >= 48)
       text_ += concat("<text x=\"", x + 2, "\" y=\"", y + 11, "\">", fitting(shown_.name(t)),
                       "</text><text x=\"", x + 2, "\" y=\"", y + 23, "\">",
@@ -157,8 +140,8 @@ class PlanPage {
     std::size_t letters = 0, cut = 0;
     for (std::size_t at = 0; at < name.size(); ++at)
       if ((name[at] & 0xc0) != 0x80 && letters++ == room - 2) cut = at;
-    if (letters <= room) return html_text(name);
-    return html_text(name.substr(0, cut)) + "..";
+    if (letters <= room) return markup_text(name);
+    return markup_text(name.substr(0, cut)) + "..";
   }
 
   /// The curve of a place: at most a point a pixel, the highest of its tasks.
@@ -170,8 +153,9 @@ class PlanPage {
                       [&](PlannedSlot const& slot) { return slot.location == report.location; }));
     std::string caption = memory_text(report, slots);
     caption.pop_back();
-    text_ += concat("<h2>", html_text(caption), "</h2>\n<p>Live bytes of the arena at each of the ",
-                    live.size(), " tasks; dashed the arena.</p>\n");
+    text_ +=
+        concat("<h2>", markup_text(caption), "</h2>\n<p>Live bytes of the arena at each of the ",
+               live.size(), " tasks; dashed the arena.</p>\n");
     text_ += concat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", names + width + 10,
                     "\" height=\"", memory_height + 12, "\">\n");
     auto const count = static_cast<Index>(live.size());
@@ -209,9 +193,9 @@ class PlanPage {
             "<h2>copies and transfers</h2>\n<table>\n<tr><th>task</th><th>what</th><th>tile"
             "</th><th>bytes</th><th>way</th></tr>\n";
       any = true;
-      text_ += concat("<tr><td class=\"number\">", t, "</td><td>", html_text(shown_.name(t)),
-                      "</td><td>", html_text(shown_.subject(t)), "</td><td class=\"number\">",
-                      shown_.bytes(t), "</td><td>", html_text(shown_.way(t)), "</td></tr>\n");
+      text_ += concat("<tr><td class=\"number\">", t, "</td><td>", markup_text(shown_.name(t)),
+                      "</td><td>", markup_text(shown_.subject(t)), "</td><td class=\"number\">",
+                      shown_.bytes(t), "</td><td>", markup_text(shown_.way(t)), "</td></tr>\n");
     }
     if (any) text_ += "</table>\n";
   }

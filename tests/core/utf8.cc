@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.hh"
 
+using nntile::detail::markup_text;
 using nntile::detail::utf8_length;
 
 TEST_CASE("a sequence of UTF-8 is as long as its first byte says", "[core][utf8]") {
@@ -16,4 +17,10 @@ TEST_CASE("what is no UTF-8 has no length", "[core][utf8]") {
   for (char const* const text : {"", "\x80", "\xf6", "\xc3", "\xc3(", "\xc0\x80", "\xe0\x80\x80",
                                  "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80"})
     CHECK(utf8_length(text) == 0);
+}
+
+TEST_CASE("markup holds any text", "[core][utf8]") {
+  CHECK(markup_text("a<b> & \"c\"") == "a&lt;b&gt; &amp; &quot;c&quot;");
+  CHECK(markup_text("a\n\tb") == "a  b");
+  CHECK(markup_text("\xe2\x82\xac\xf6\xc3") == "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd");
 }
