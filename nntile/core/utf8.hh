@@ -31,12 +31,15 @@ inline std::size_t utf8_length(std::string_view text) {
 }
 
 /// Text as it stands between tags and in attributes of XML and HTML; a space for a control
-/// character, U+FFFD for a byte that is not UTF-8, as names of files may have.
+/// character, U+FFFD for a byte that is not UTF-8, as names of files may have, and for U+FFFE and
+/// U+FFFF, which XML 1.0 does not have.
 inline std::string markup_text(std::string_view text) {
   std::string result;
   for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
     std::size_t const known = utf8_length(text);
     length = std::max<std::size_t>(known, 1);
+    bool const is_none =
+        known == 0 || text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF");
     switch (text[0]) {
       case '&':
         result += "&amp;";
@@ -51,7 +54,7 @@ inline std::string markup_text(std::string_view text) {
         result += "&quot;";
         break;
       default:
-        result += known == 0                                   ? "\xEF\xBF\xBD"
+        result += is_none                                      ? "\xEF\xBF\xBD"
                   : static_cast<unsigned char>(text[0]) < 0x20 ? " "
                                                                : text.substr(0, length);
     }

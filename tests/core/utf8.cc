@@ -23,4 +23,7 @@ TEST_CASE("markup holds any text", "[core][utf8]") {
   CHECK(markup_text("a<b> & \"c\"") == "a&lt;b&gt; &amp; &quot;c&quot;");
   CHECK(markup_text("a\n\tb") == "a  b");
   CHECK(markup_text("\xe2\x82\xac\xf6\xc3") == "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(markup_text(
+            "\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbc") ==  // U+FFFE, U+FFFF: no characters of XML
+        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbc");
 }
