@@ -106,7 +106,8 @@ TEST_CASE("memory of a body's heap is given out again once its tasks have ended"
     ring.orchestrate(Rounds{1000, 0, 512, result}, updating(result));
     CHECK(read(ring, result) == Rounds::value(1000, 0, 3));
     CHECK(ring.stats().bodies.peak == 4096);
-    CHECK(ring.stats().bodies.waits > 0);
+    // Others may end each round's tasks before the next allocates.
+    if (ring.workers().cpu == 1) CHECK(ring.stats().bodies.waits > 0);
     ring.orchestrate(Rounds{3, 5, 512, result}, updating(result));
     long const after = Rounds::value(3, 5, Rounds::value(1000, 0, 3));
     CHECK(read(ring, result) == after);
