@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// UTF-8, as names have it that files shall hold.
+// UTF-8, as names have it that files shall hold, and text of markup.
 
 #include <algorithm>
 #include <cstddef>
