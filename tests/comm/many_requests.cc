@@ -11,6 +11,7 @@
 #include "nntile/comm/self.hh"
 #include "tests/comm/forked_ranks.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 using namespace nntile;
 
@@ -66,13 +67,15 @@ template <class C> double least_seconds(C& comm, std::int64_t count, int tries) 
   return least;
 }
 
-/// Of 32 times as many requests: some 32 to 60 where each costs its logarithm, 1,024 where it costs
-/// all. CPU time of this thread, and a bound far from both: no other load moves one to the other.
+/// Of `times` as many requests: once to twice that where each costs its logarithm, its square where
+/// it costs all. CPU time of this thread, and a bound far from both: no other load moves one to the
+/// other.
+constexpr int times = test::sanitized ? 16 : 32;
 template <class C> double growth(C& comm) {
-  double const few = least_seconds(comm, 1000, 9);
-  return least_seconds(comm, 32000, 2) / few;
+  double const few = least_seconds(comm, 1000, test::sanitized ? 3 : 9);
+  return least_seconds(comm, 1000 * times, test::sanitized ? 1 : 2) / few;
 }
-constexpr double most_growth = 200;
+constexpr double most_growth = 6 * times;
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 
 #include "nntile/io/manifest.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
 
 using namespace gpt2;
 using Catch::Matchers::Contains;
@@ -40,9 +41,9 @@ std::string whole_text(std::int64_t steps) {
 
 }  // namespace
 
-TEST_CASE("the manifest of ten million steps, each validated, has room for tensors",
+TEST_CASE("the manifest of millions of steps, each validated, has room for tensors",
           "[io][history]") {
-  History const history = history_of(10'000'000, 1);
+  History const history = history_of(nntile::test::sanitized ? 2'000'000 : 10'000'000, 1);
   nntile::io::Manifest manifest;
   manifest.state.run = to_json(RunRecord{history, history.steps, 1, "", 1});
   CHECK(nntile::io::manifest_text(manifest).size() < nntile::io::largest_manifest * 2 / 3);
