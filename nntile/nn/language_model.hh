@@ -107,6 +107,9 @@ class LanguageModelStep {
   template <LanguageModel Model>
   void append(Model const& model, LanguageModelOptions const& options) {
     using Purpose = LanguageModelOptions::Purpose;
+    if (options.purpose < Purpose::prefill || options.purpose > Purpose::training)
+      throw ValueError(concat("language model: purpose ", static_cast<int>(options.purpose),
+                              "; those from prefill (0) to training (4) are possible"));
     tokens_ = batch("tokens", options);
     positions_ =
         graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"}, "positions",

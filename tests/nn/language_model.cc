@@ -123,6 +123,17 @@ TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
 }
 
+TEST_CASE("a purpose that there is not is refused with those that there are", "[nn][model]") {
+  LogicalGraph graph;
+  Bigram const model(graph);
+  for (int const number : {-1, 5})
+    CHECK(message_of<ValueError>([&] {
+            nn::LanguageModelStep(model, {.seq = seq, .purpose = static_cast<Purpose>(number)});
+          }) == concat("language model: purpose ", number, "; those from prefill (0) to training ",
+                       "(4) are possible"));
+  CHECK(graph.tensor_count() == 1);
+}
+
 TEST_CASE("gradients are set to 0 by their names, whatever prefix is open", "[nn][model]") {
   Bound const of(Purpose::gradients);
   LogicalGraph zero;
