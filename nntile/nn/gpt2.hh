@@ -165,8 +165,10 @@ class Gpt2 {
 /// logits as well, and the last norm with the last. Throws PlanError where there are fewer layers.
 inline std::vector<std::vector<std::string>> pipeline_stages(Gpt2Config const& config, int count) {
   if (count < 1 || count > config.layers)
-    throw PlanError(concat("gpt2: ", config.layers, " layers in ", count, " stages; from 1 to ",
-                           config.layers, " is possible"));
+    throw PlanError(concat("gpt2: ", config.layers, " layers in ", count, " stages; ",
+                           config.layers < 1
+                               ? std::string("a stage has 1 at least; give the model layers")
+                               : concat("from 1 to ", config.layers, " is possible")));
   std::vector<std::vector<std::string>> stages(static_cast<std::size_t>(count));
   stages.front() = {"wte.*", "wpe.*"};
   Index layer = 0;

@@ -435,6 +435,8 @@ TEST_CASE("stages of a model name each of its tensors once", "[graph][parts]") {
   }
   CHECK(message_of<PlanError>([&] { nn::pipeline_stages(config, 12); }) ==
         "gpt2: 11 layers in 12 stages; from 1 to 11 is possible");
+  CHECK(message_of<PlanError>([&] { nn::pipeline_stages({.layers = 0}, 1); }) ==
+        "gpt2: 0 layers in 1 stages; a stage has 1 at least; give the model layers");
 }
 
 TEST_CASE("reports of parts tell places apart", "[graph][parts]") {
