@@ -17,7 +17,6 @@
 #include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
-#include "nntile/core/utf8.hh"
 #include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 
@@ -93,23 +92,6 @@ inline bool operator==(OpNode const& a, OpNode const& b) {
     if (field.get(a.attrs.data()).natural != field.get(b.attrs.data()).natural) return false;
   return a.element == b.element && a.second == b.second;
 }
-
-namespace detail {
-
-/// Throws GraphError for a text that has control characters or is no UTF-8; `words` say what it is.
-template <class... Words> void check_text(std::string_view text, Words const&... words) {
-  for (char const c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      throw GraphError(concat(words..., ", ", text.size(), " bytes, holds the control character ",
-                              static_cast<int>(static_cast<unsigned char>(c)),
-                              "; no file could name it"));
-  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_length(rest)))
-    if (utf8_length(rest) == 0)
-      throw GraphError(concat(words..., ", ", text.size(), " bytes, is no UTF-8 from byte ",
-                              text.size() - rest.size(), " on; no file could name it"));
-}
-
-}  // namespace detail
 
 /// Declares tensors and collects ops in program order.
 class LogicalGraph {

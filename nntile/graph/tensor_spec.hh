@@ -10,6 +10,8 @@
 #include "nntile/core/dims.hh"
 #include "nntile/core/dtype.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/utf8.hh"
 
 namespace nntile {
 
@@ -44,6 +46,23 @@ inline DynamicArray<std::string_view> axis_names(TensorSpec const& spec) {
   if (names.size() == spec.shape.size() + 1 && names.back().empty()) names.pop_back();
   return names;
 }
+
+namespace detail {
+
+/// Throws GraphError for a text that has control characters or is no UTF-8; `words` say what it is.
+template <class... Words> void check_text(std::string_view text, Words const&... words) {
+  for (char const c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      throw GraphError(concat(words..., ", ", text.size(), " bytes, holds the control character ",
+                              static_cast<int>(static_cast<unsigned char>(c)),
+                              "; no file could name it"));
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(utf8_length(rest)))
+    if (utf8_length(rest) == 0)
+      throw GraphError(concat(words..., ", ", text.size(), " bytes, is no UTF-8 from byte ",
+                              text.size() - rest.size(), " on; no file could name it"));
+}
+
+}  // namespace detail
 
 /// From these follow the roles: parameter = persistent and requires_grad; state = persistent; input
 /// = external; constant = persistent and external; an output is kept until the next run.
