@@ -30,12 +30,16 @@ class NameTable {
 
   /// Adds a name that is not there. Throws std::bad_alloc, having changed nothing.
   std::uint32_t& add(std::string_view name, std::uint32_t number) {
+    std::string own(name);
     if (2 * (count_ + 1) > places_.size()) grow();
-    Place& place = places_[place_of(name)];
-    place.name = name;
-    place.used = true;
-    ++count_;
-    return place.number = number;
+    return put(own, number);
+  }
+
+  /// Gives the number of `from`, which is there, the name `to`, which is not. Throws nothing.
+  void rename(std::string_view from, std::string to) {
+    std::uint32_t const number = *find(from);
+    erase(from);
+    put(to, number);
   }
 
   /// Removes a name, if it is there.
@@ -68,6 +72,14 @@ class NameTable {
     std::size_t at = hash(name) & mask;
     while (places_[at].used && places_[at].name != name) at = (at + 1) & mask;
     return at;
+  }
+  /// Takes the name, which is not there; a place is free.
+  std::uint32_t& put(std::string& name, std::uint32_t number) {
+    Place& place = places_[place_of(name)];
+    place.name.swap(name);
+    place.used = true;
+    ++count_;
+    return place.number = number;
   }
   void grow() {
     NameTable larger;

@@ -247,9 +247,19 @@ class LogicalGraph {
     TensorNode& tensor = tensors_[node.id()];
     if (tensor.name == full) return;
     check_free(full, name);
-    by_name_.add(full, node.id());  // throws, if at all, before the old name is gone
-    by_name_.erase(tensor.name);
+    note(node.id());
+    by_name_.rename(tensor.name, full);
     tensor.name = std::move(full);
+  }
+  /// Keeps a tensor's value after a run. Throws GraphError on a view.
+  void mark_output(Node const& node) {
+    TensorNode const& tensor = tensor_of(node, "mark_output: the tensor");
+    if (tensor.base != no_id)
+      throw GraphError(concat("mark_output: '", tensor.name, "' is a view of '",
+                              tensors_[tensor.base].name,
+                              "' and has no storage to keep; mark that one, or a copy"));
+    note(node.id());
+    tensors_[node.id()].attributes.output = true;
   }
 
   /// A name that no tensor has yet: `stem`, or `stem` with a number.
@@ -396,7 +406,7 @@ class LogicalGraph {
   /// The state that roll_back() restores.
   struct Mark {
     LogicalGraph& graph;
-    std::size_t tensors, ops, phases, counted;
+    std::size_t tensors, ops, phases, counted, noted;
     std::uint32_t phase;
 
     explicit Mark(LogicalGraph& of)
@@ -405,19 +415,30 @@ class LogicalGraph {
           ops(of.ops_.size()),
           phases(of.phases_.size()),
           counted(of.counted_.size()),
+          noted(of.noted_.size()),
           phase(of.phase_) {
       ++of.marks_;
     }
     ~Mark() {
-      if (--graph.marks_ == 0) graph.counted_.clear();
+      if (--graph.marks_ != 0) return;
+      graph.counted_.clear();
+      graph.noted_.clear();
     }
     Mark(Mark const&) = delete;
     Mark& operator=(Mark const&) = delete;
   };
-  /// Takes back all that was added since. Throws nothing.
+  /// Takes back all that was added and changed since. Throws nothing.
   void roll_back(Mark const& to) {
     while (ops_.size() > to.ops) ops_.pop_back();
     for (; tensors_.size() > to.tensors; tensors_.pop_back()) by_name_.erase(tensors_.back().name);
+    for (; noted_.size() > to.noted; noted_.pop_back()) {
+      Noted& last = noted_.back();
+      if (last.id >= tensors_.size()) continue;
+      TensorNode& tensor = tensors_[last.id];
+      if (tensor.name != last.name) by_name_.rename(tensor.name, std::move(last.key));
+      tensor.name.swap(last.name);
+      tensor.attributes.output = last.output;
+    }
     while (phases_.size() > to.phases) phases_.pop_back();
     phase_ = to.phase;
     for (; counted_.size() > to.counted; counted_.pop_back()) {
@@ -435,6 +456,17 @@ class LogicalGraph {
     std::uint32_t before;
   };
 
+  /// A tensor as it was before a change, and its name for the table.
+  struct Noted {
+    std::uint32_t id;
+    std::string name, key;
+    bool output;
+  };
+  void note(std::uint32_t id) {
+    TensorNode const& tensor = tensors_[id];
+    if (marks_ != 0) noted_.push_back({id, tensor.name, tensor.name, tensor.attributes.output});
+  }
+
   std::string name_;
   Numerics numerics_;
   std::deque<TensorNode> tensors_;
@@ -442,6 +474,7 @@ class LogicalGraph {
   NameTable by_name_;
   NameTable counters_;
   DynamicArray<Counted> counted_;  // since the first of the marks that are there
+  DynamicArray<Noted> noted_;      // since then
   std::size_t marks_ = 0;
   std::string prefix_;
   std::vector<std::string> phases_{"forward"};
@@ -456,12 +489,7 @@ inline Node Node::named(std::string const& name) const {
   return *this;
 }
 inline Node Node::mark_output() const {
-  TensorNode& tensor = checked("mark_output")->tensor_at(id_);
-  if (tensor.base != no_id)
-    throw GraphError(concat("mark_output: '", tensor.name, "' is a view of '",
-                            graph_->tensor_at(tensor.base).name,
-                            "' and has no storage to keep; mark that one, or a copy"));
-  tensor.attributes.output = true;
+  checked("mark_output")->mark_output(*this);
   return *this;
 }
 

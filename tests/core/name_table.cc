@@ -28,6 +28,16 @@ TEST_CASE("a table of names finds what was added, and nothing else", "[core][nam
   CHECK(copy.contains("x"));
 }
 
+TEST_CASE("a name that is given up for another is free", "[core][name_table]") {
+  NameTable table;
+  for (std::uint32_t i = 0; i < 8; ++i) table.add(std::to_string(i), i);  // as many as fit
+  table.rename("3", "x");
+  CHECK_FALSE(table.contains("3"));
+  CHECK(*table.find("x") == 3);
+  table.add("3", 9);
+  for (std::uint32_t i = 0; i < 8; ++i) CHECK(*table.find(std::to_string(i)) == (i == 3 ? 9 : i));
+}
+
 TEST_CASE("a table of names does as a map does, whatever is added and erased",
           "[core][name_table]") {
   std::mt19937 random(1);

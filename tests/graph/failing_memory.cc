@@ -71,6 +71,8 @@ TEST_CASE("a change that is taken back needs no memory for that", "[graph][memor
       graph.set_phase("a phase that no small string holds");
       Node const x = graph.at(known);
       for (int i = 0; i < 40; ++i) gelutanh(x);
+      graph.rename(x, other);
+      x.mark_output();
       for (int i = 0; i < 40; ++i) graph.input({.shape = {8}}, graph.unique("input"));
     });
   });

@@ -160,6 +160,28 @@ TEST_CASE("a prefix goes before every name while its guard lives", "[graph][logi
   CHECK(graph.input({.shape = {8}}, "x").name() == "x");
 }
 
+TEST_CASE("a change that throws gives older tensors their names and marks back",
+          "[graph][logical]") {
+  LogicalGraph graph;
+  Node const a = graph.input({.shape = {8}}, "a"), b = graph.input({.shape = {8}}, "b");
+  b.mark_output();
+  auto const fail = [&] {
+    graph.rename(a, "c");
+    graph.input({.shape = {8}}, "a").named("d").mark_output();
+    graph.all_or_nothing([&] { graph.rename(b, "a"); });
+    a.mark_output();
+    graph.rename(a, "b");
+    throw 1;
+  };
+  CHECK_THROWS_AS(graph.all_or_nothing(fail), int);
+  CHECK(graph.tensor_count() == 2);
+  CHECK(graph.at("a").id() == a.id());
+  CHECK(graph.at("b").id() == b.id());
+  CHECK_FALSE(graph.find("c"));
+  CHECK_FALSE(graph.tensor_of(a).attributes.output);
+  CHECK(graph.tensor_of(b).attributes.output);
+}
+
 TEST_CASE("a tensor of another graph is refused", "[graph][logical]") {
   LogicalGraph one("one"), two("two");
   Node const x = one.input({.shape = {8}}, "x");
