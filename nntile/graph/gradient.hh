@@ -90,6 +90,7 @@ class Differentiator final : public GradientBuilder {
       throw GraphError(
           concat("add_gradients: accumulate adds to the gradients of earlier runs, of which '",
                  scalar.name, "' keeps none; set persistent as well"));
+    auto const full_names = graph_.without_prefix();
     return graph_.all_or_nothing([&] {
       graph_.set_phase(options_.phase);
       seed(loss);
@@ -193,10 +194,10 @@ class Differentiator final : public GradientBuilder {
 };
 
 /// Appends d loss / d tensor for every tensor that requires it, as ordinary nodes named
-/// "<tensor>.grad". The result can be drawn, edited, or written by hand instead. Ops may overwrite
-/// tensors: gradients belong to the values. Throws GraphError, and leaves the graph as it was,
-/// where an op on the way has no gradient, or one that reads a value which is overwritten later,
-/// and for options that contradict each other.
+/// "<tensor>.grad", whatever prefix is open. The result can be drawn, edited, or written by hand
+/// instead. Ops may overwrite tensors: gradients belong to the values. Throws GraphError, and
+/// leaves the graph as it was, where an op on the way has no gradient, or one that reads a value
+/// which is overwritten later, and for options that contradict each other.
 inline Gradients add_gradients(LogicalGraph& graph, Node const& loss,
                                GradientOptions const& options = {}) {
   return Differentiator(graph, options).run(loss);

@@ -132,6 +132,16 @@ TEST_CASE("a fused activation is not differentiated, and the error says what to 
   CHECK(contains(message_of<GraphError>([&] { add_gradients(graph, y); }), "use a separate op"));
 }
 
+TEST_CASE("gradients are named after their tensors, whatever prefix is open", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {1, 4}}, "w");
+  auto const prefix = graph.prefix("step.");
+  Node const v = graph.parameter({.shape = {4, 1}}, "v");
+  Gradients const gradients = add_gradients(graph, gemm(w, v));
+  CHECK(gradients.find(w).name() == "w.grad");
+  CHECK(gradients.find(v).name() == "step.v.grad");
+}
+
 TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
   auto const build = [](LogicalGraph& graph, bool accumulate) {
     Node const w = graph.parameter({.shape = {1, 4}, .dtype = DType::fp64}, "w");
