@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Graph: a planned graph with its storage on a runtime, whose tensors go by their nodes.
 
+#include <algorithm>
 #include <concepts>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -113,16 +115,22 @@ template <Runtime R> class Graph {
   /// An input, parameter, state or output; by name run[graph.at("x")]. Throws GraphError for any
   /// other, with the way to keep it.
   GraphTensor<R> operator[](Node const& node) {
-    (void)compiled_.plan();  // refuses a graph that was moved from
+    auto const planned = compiled_.plan().tensors();  // refuses a graph that was moved from
     if (&node.graph() != graph_)
       throw GraphError(concat("graph '", graph_->name(), "': '", node.name(), "' is of graph '",
                               node.graph().name(), "'; tensors of one name share storage, so use ",
                               "this graph's node, at(\"", node.name(), "\")"));
-    if (node.id() >= tensors_.size())
+    if (node.id() >= std::min(tensors_.size(), planned.size()))
       throw GraphError(concat("graph '", graph_->name(), "': '", node.name(),
                               "' was added after the graph had been planned"));
     auto*& stored = tensors_[node.id()];
-    if (stored == nullptr) stored = &compiled_.kept("graph", node.name());
+    if (stored == nullptr) {
+      std::string const& name = planned[node.id()].name;
+      if (name != node.name())
+        throw GraphError(concat("graph '", graph_->name(), "': '", node.name(), "' was '", name,
+                                "' when the graph was planned; name tensors before that"));
+      stored = &compiled_.kept("graph", name);
+    }
     return {compiled_.store(), *stored};
   }
 

@@ -122,6 +122,18 @@ TEST_CASE("a node that is not kept, or came later, is refused by name", "[graph]
   CHECK(contains(message_of<LifetimeError>([&] { run(); }), "input 'x'"));
 }
 
+TEST_CASE("a tensor that is renamed behind the plan is refused, not another's", "[graph][graph]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {4}}, "x");
+  Node const y = scale(x).named("y").mark_output(), z = scale(x).named("z").mark_output();
+  Serial runtime;
+  Graph<Serial> run(graph, runtime);
+  z.named("first");
+  y.named("z");
+  CHECK(message_of<GraphError>([&] { run[y]; }) ==
+        "graph 'g': 'z' was 'y' when the graph was planned; name tensors before that");
+}
+
 TEST_CASE("a graph may be moved, and what is left behind says so", "[graph][graph]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {4}}, "x");
