@@ -320,10 +320,8 @@ class TilePass {
     Index const ranks = ranks_along(root);
     if (options_.tile <= 0 && ranks == 1) return AxisTiling::whole(extent);
     Index inside = 1;
-    for (std::size_t const inner : inner_[root]) {
-      if (inner == root) continue;
-      inside = std::max(inside, inner_extent(inner));
-    }
+    for (std::size_t const inner : inner_[root])
+      if (inner != root) inside = std::max(inside, inner_extent(inner));
     Index const wished =
         options_.tile <= 0 ? extent : std::clamp<Index>(options_.tile / inside, 1, extent);
     if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
@@ -428,11 +426,8 @@ class TilePass {
       throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
                              " elements into more than ", AxisTiling::most, " tiles; use larger ",
                              "ones"));
-    for (Index left = extent, i = 0; left > 0; ++i) {
-      Index const size = sizes[static_cast<std::size_t>(i) % sizes.size()];
-      all.push_back(std::min(size, left));
-      left -= size;
-    }
+    for (Index left = extent; left > 0; left -= all.back())
+      all.push_back(std::min(left, sizes[all.size() % sizes.size()]));
     return AxisTiling::sizes(all);
   }
 
