@@ -12,6 +12,7 @@
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
+#include "nntile/ops/scale.hh"
 #include "nntile/ops/sum_slice.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -222,6 +223,22 @@ TEST_CASE("a plan keeps the cuts of tensors that exist", "[graph][plan]") {
   gemm(w, graph.input({.shape = {64, 8}}, "x")).mark_output();
   Plan const plan(graph, {.tile = 16, .keep = {{"w", Tiling({64, 64}, {32, 64})}}});
   CHECK(plan.tensors()[w.id()].tiling.grid() == Shape{2, 1});
+}
+
+TEST_CASE("cuts of tensors that exist which a graph cannot keep are refused by their tensors",
+          "[graph][plan]") {
+  LogicalGraph graph("g");
+  Node const w = graph.parameter({.shape = {64, 64}, .axes = "out in"}, "w");
+  gemm(w, graph.parameter({.shape = {64, 8}}, "v")).mark_output();
+  Tiling const whole({64, 64}, {64, 64});
+  CHECK(message_of<PlanError>(
+            [&] { Plan(graph, {.keep = {{"w", whole}, {"v", Tiling({64, 8}, {32, 8})}}}); }) ==
+        "tile: 'v' exists and is cut into 2 tiles along dimension 0, but 'w', which must agree "
+        "in graph 'g', into 1; plan that graph first");
+  scale(graph.slice(w, 1, 0)).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.keep = {{"w", whole}}}); }) ==
+        "tile: 'w' exists and has 1 tiles along axis 'in', which must be single indices in graph "
+        "'g'; plan that graph first, and the others of its store take over its cuts");
 }
 
 TEST_CASE("optimizer steps follow the last use of their gradients", "[graph][plan]") {

@@ -255,18 +255,21 @@ class TilePass {
   /// Takes over the cuts of tensors that exist. Throws PlanError where two of them contradict.
   void keep_tilings() {
     kept_.assign(parent_.size(), nullptr);
+    kept_of_.assign(parent_.size(), nullptr);
     for (KeptTiling const& kept : options_.keep)
       for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
         if (!used_[t] || graph_.tensor_at(t).name != kept.tensor ||
             !(dims_.shape_of(t) == kept.tiling.shape()))
           continue;
         for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
-          AxisTiling const*& of = kept_[find(first_[t] + d)];
-          if (of != nullptr && !(*of == kept.tiling.axis(d)))
+          std::size_t const root = find(first_[t] + d);
+          if (kept_[root] != nullptr && !(*kept_[root] == kept.tiling.axis(d)))
             throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ",
                                    kept.tiling.axis(d).count(), " tiles along dimension ", d,
-                                   ", another tensor that must agree into ", of->count()));
-          of = &kept.tiling.axis(d);
+                                   ", but '", *kept_of_[root], "', which must agree in graph '",
+                                   graph_.name(), "', into ", kept_[root]->count(),
+                                   "; plan that graph first"));
+          kept_[root] = &kept.tiling.axis(d), kept_of_[root] = &kept.tensor;
         }
       }
   }
@@ -300,10 +303,11 @@ class TilePass {
     if (kept_[root] != nullptr) {
       if ((whole_[root] && kept_[root]->count() > 1) ||
           (single_[root] && kept_[root]->count() != extent))
-        throw PlanError(concat("tile: axis '", names_[root], "' must ",
-                               whole_[root] ? "stay whole" : "be cut into single indices",
-                               " in this graph, but a tensor that exists has ",
-                               kept_[root]->count(), " tiles along it"));
+        throw PlanError(concat(
+            "tile: '", *kept_of_[root], "' exists and has ", kept_[root]->count(), " tiles along ",
+            names_[root].empty() ? "an axis" : concat("axis '", names_[root], "'"), ", which must ",
+            whole_[root] ? "stay whole" : "be single indices", " in graph '", graph_.name(),
+            "'; plan that graph first, and the ", "others of its store take over its cuts"));
       return *kept_[root];
     }
     if (single_[root]) {
@@ -424,8 +428,8 @@ class TilePass {
     }
     if (extent / sum > AxisTiling::most / static_cast<Index>(sizes.size()))
       throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
-                             " elements into more than ", AxisTiling::most, " tiles; use larger ",
-                             "ones"));
+                             " elements into more than ", AxisTiling::most,
+                             " tiles; use larger ones"));
     for (Index left = extent; left > 0; left -= all.back())
       all.push_back(std::min(left, sizes[all.size() % sizes.size()]));
     return AxisTiling::sizes(all);
@@ -455,6 +459,7 @@ class TilePass {
   DynamicArray<bool> blocked_;          // likewise
   std::vector<std::string> known_;
   DynamicArray<AxisTiling const*> kept_;
+  DynamicArray<std::string const*> kept_of_;  // the tensors that have these
   std::vector<AxisTiling> cut_;
   DynamicArray<bool> done_;
   DynamicArray<bool> visiting_;
