@@ -209,6 +209,10 @@ TEST_CASE("a graph without outputs is refused", "[graph][plan]") {
   LogicalGraph graph("g");
   gelutanh(graph.input({.shape = {8}}, "x"));
   CHECK(contains(message_of<PlanError>([&] { Plan{graph}; }), "mark_output()"));
+  LogicalGraph empty("e");
+  empty.input({.shape = {8}}, "x").mark_output();
+  CHECK(message_of<PlanError>([&] { Plan{empty}; }) ==
+        "plan 'e': it has no ops; add one, such as scale(x)");
 }
 
 TEST_CASE("reading a tensor that nothing wrote is refused", "[graph][plan]") {

@@ -49,8 +49,10 @@ inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options
   if (options.by_phase) plan.nodes = order_by_phase(graph, std::move(plan.nodes));
   if (plan.nodes.empty())
     throw PlanError(
-        concat("plan '", graph.name(), "': none of its ", graph.op_count(),
-               " ops leads to an output or a kept tensor; mark one with mark_output()"));
+        graph.op_count() == 0
+            ? concat("plan '", graph.name(), "': it has no ops; add one, such as scale(x)")
+            : concat("plan '", graph.name(), "': none of its ", graph.op_count(),
+                     " ops leads to an output or a kept tensor; mark one with mark_output()"));
   plan = tile(std::move(plan), graph, options, dims);
   return pad(std::move(plan), graph, options);
 }
