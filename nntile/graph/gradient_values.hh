@@ -254,7 +254,15 @@ class GradientValues {
   Node create(std::uint32_t id, bool first) {
     TensorNode const& of = graph_.tensor_at(id);
     if (!kept(of)) return graph_.tensor(of.spec, graph_.unique(of.name + ".grad"));
-    if (first) return graph_.tensor(of.spec, of.name + ".grad", {.persistent = true});
+    if (first) {
+      std::string const name = of.name + ".grad";
+      if (graph_.find(name))
+        throw GraphError(concat("add_gradients: graph '", graph_.name(), "' has '", name,
+                                "' already, the name of the gradient of '", of.name,
+                                "' that is kept; differentiate the sum of the losses at once, or ",
+                                "without .persistent"));
+      return graph_.tensor(of.spec, name, {.persistent = true});
+    }
     return graph_.tensor(of.spec, graph_.unique(of.name + ".later.grad"));
   }
 

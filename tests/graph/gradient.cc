@@ -156,6 +156,16 @@ TEST_CASE("persistent gradients of two batches add up", "[graph][gradient]") {
   CHECK(run.store.read<double>("w.grad") == std::vector<double>{11, 22, 33, 44});
 }
 
+TEST_CASE("kept gradients are asked for once", "[graph][gradient]") {
+  LogicalGraph graph("g");
+  Node const loss = graph.parameter({.shape = {1}}, "w");
+  add_gradients(graph, loss, {.persistent = true});
+  CHECK(message_of<GraphError>([&] { add_gradients(graph, loss, {.persistent = true}); }) ==
+        "add_gradients: graph 'g' has 'w.grad' already, the name of the gradient of 'w' that is "
+        "kept; differentiate the sum of the losses at once, or without .persistent");
+  CHECK(add_gradients(graph, loss).find(loss).name() == "w.grad.1");
+}
+
 TEST_CASE("gradients that are not kept are not accumulated, and the error says what to set",
           "[graph][gradient]") {
   LogicalGraph graph;
