@@ -16,6 +16,10 @@ namespace nntile::nn {
 inline Node mean_cross_entropy(Node const& logits, Node const& labels,
                                std::string const& name = "loss") {
   LogicalGraph& graph = logits.graph();
+  if (logits.shape().size() < 2)
+    throw ShapeError(concat("mean_cross_entropy: logits ('", logits.name(), "') of shape ",
+                            to_string(logits.shape()),
+                            ", but they are {vocab, seq, batch} or {vocab, seq}"));
   return graph.all_or_nothing([&] {
     Node const count = count_labels(
         labels, graph.tensor({.shape = {}, .dtype = DType::fp64}, graph.unique("count_labels")));

@@ -8,6 +8,7 @@
 #include "nntile/graph/graph.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/runtimes.hh"
 
 using namespace nntile;
@@ -94,6 +95,15 @@ Loss<float> over_all_tokens(std::vector<Index> const& given) {
 PlanOptions const tilings[] = {{.tile = 64}, {.cuts = {{"seq", {64, 6}}, {"batch", {1, 2}}}}};
 
 }  // namespace
+
+TEST_CASE("a loss of logits that have no positions is refused with what they have", "[nn][loss]") {
+  LogicalGraph graph;
+  Node const logits = graph.parameter({.shape = {vocab}}, "x");
+  Node const label = graph.input({.shape = {}, .dtype = DType::int64}, "y");
+  CHECK(message_of<ShapeError>([&] { nn::mean_cross_entropy(logits, label); }) ==
+        "mean_cross_entropy: logits ('x') of shape {130}, but they are {vocab, seq, batch} or "
+        "{vocab, seq}");
+}
 
 TEST_CASE("the mean of cross entropy is over the labels that count", "[nn][loss]") {
   Serial runtime;
