@@ -77,10 +77,15 @@ class BoundDims {
     if (BoundDim const* const first = find(bound.name); first != &bound)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
                              first->extent, " and to ", bound.extent, "; list it once"));
-    if (!is_among(names, bound.name))
-      throw PlanError(concat(
-          plan(), "no dimension '", bound.name, "' to bind to ", bound.extent,
-          names.empty() ? "; all of the graph's are numbers" : did_you_mean(bound.name, names)));
+    if (!is_among(names, bound.name)) {
+      std::string hint = did_you_mean(bound.name, names);
+      if (names.empty()) hint = "; all of the graph's are numbers";
+      if (hint.empty())
+        for (std::string_view const name : names)
+          hint += concat(hint.empty() ? "; it has '" : ", '", name, "'");
+      throw PlanError(
+          concat(plan(), "no dimension '", bound.name, "' to bind to ", bound.extent, hint));
+    }
     if (bound.extent < 0)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound to ", bound.extent,
                              "; 0 or more elements are needed"));
