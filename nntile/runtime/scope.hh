@@ -43,12 +43,13 @@ template <RequiredRuntime R> class [[nodiscard]] Scope {
   /// Makes a buffer of this scope; the innermost one of its lifetime, on a ScopedRuntime. Throws as
   /// Runtime::allocate.
   typename R::Handle allocate(std::size_t bytes, Place place = host) {
+    R& runtime = runtime_.get("scope");
     if constexpr (ScopedRuntime<R>) {
-      return runtime_.get("scope").allocate(bytes, place, lifetime_);
+      return runtime.allocate(bytes, place, lifetime_);
     } else {
+      [[maybe_unused]] auto const inside = detail::drive(runtime, "allocate");
       if (buffers_.size() == buffers_.capacity()) buffers_.reserve(2 * buffers_.size() + 4);
-      return buffers_.emplace_back(
-          runtime_.get("scope").allocate(bytes, place, Lifetime::persistent));
+      return buffers_.emplace_back(runtime.allocate(bytes, place, Lifetime::persistent));
     }
   }
 
@@ -57,6 +58,7 @@ template <RequiredRuntime R> class [[nodiscard]] Scope {
   void close() {
     if (!runtime_.alive()) return;
     R& runtime = runtime_.get("scope");
+    [[maybe_unused]] auto const inside = detail::drive(runtime, "close_scope");
     if constexpr (ScopedRuntime<R>) detail::close_scope(runtime, lifetime_, name_);
     while (!buffers_.empty()) {
       runtime.retire(buffers_.back());

@@ -47,6 +47,35 @@ class Unscoped {
 };
 static_assert(Runtime<Unscoped> && !ScopedRuntime<Unscoped>);
 
+/// The same, which tells threads apart; whether it was used outside of that.
+class Driven : public Unscoped {
+ public:
+  class Inside {
+   public:
+    explicit Inside(int& depth) : depth_(depth) { ++depth_; }
+    ~Inside() { --depth_; }
+    Inside(Inside const&) = delete;
+    Inside& operator=(Inside const&) = delete;
+
+   private:
+    int& depth_;
+  };
+  Inside drive(char const*) { return Inside(depth_); }
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    outside = outside || depth_ == 0;
+    return Unscoped::allocate(bytes, place, lifetime);
+  }
+  void retire(Handle handle) {
+    outside = outside || depth_ == 0;
+    Unscoped::retire(handle);
+  }
+  bool outside = false;
+
+ private:
+  int depth_ = 0;
+};
+static_assert(DrivenRuntime<Driven> && !ScopedRuntime<Driven>);
+
 bool is_void(auto& runtime, DataHandle handle) {
   return contains(
       message_of<LifetimeError>([&] { submit(runtime, put_codelet, {{handle, Access::write}}); }),
@@ -54,6 +83,15 @@ bool is_void(auto& runtime, DataHandle handle) {
 }
 
 }  // namespace
+
+TEST_CASE("a scope of a runtime without scopes keeps other threads out of its list",
+          "[runtime][scope]") {
+  Driven runtime;
+  auto step = scope(runtime, Lifetime::step);
+  step.allocate(64);
+  step.close();
+  CHECK_FALSE(runtime.outside);
+}
 
 TEMPLATE_TEST_CASE("closing a scope retires what was allocated in it, and nothing else",
                    "[runtime][scope]", Unscoped, NNTILE_TEST_MODELS) {
