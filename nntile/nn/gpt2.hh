@@ -39,7 +39,7 @@ class Gpt2 {
  public:
   /// Throws ShapeError, ValueError; the graph is then as it was.
   Gpt2(LogicalGraph& graph, Gpt2Config const& config) : config_(config), parameters_(graph) {
-    if (config.layers < 0) throw ShapeError(concat("gpt2: ", config.layers, " layers"));
+    if (config.layers < 0) throw ShapeError(concat("gpt2: ", config.layers, " layers; 0 or more"));
     parameters_.all_or_nothing([&] { declare(config); });
   }
 

@@ -80,6 +80,12 @@ TEST_CASE("heads that do not divide the width are refused", "[nn][gpt2]") {
       ShapeError);
 }
 
+TEST_CASE("layers below 0 are refused", "[nn][gpt2]") {
+  LogicalGraph graph;
+  CHECK(message_of<ShapeError>([&] { nn::Gpt2(graph, {.layers = -1}); }) ==
+        "gpt2: -1 layers; 0 or more");
+}
+
 TEST_CASE("a model that was just initialised predicts every token alike", "[nn][gpt2]") {
   Serial runtime;
   TinyGptGraph const gpt;
