@@ -104,7 +104,7 @@ void submit_tasks(R& runtime, std::vector<typename R::Handle> const& handles,
 /// operands, `chain` of one buffer, `three_handles` that read two of 4,096 and write one. Each case
 /// is checked once, with bodies whose order matters, before it is timed. Throws Error where that
 /// finds a wrong result. Blocks: a second or two.
-template <Runtime R>
+template <RequiredRuntime R>
 std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
                                       SubmitBenchOptions const& options = {}) {
   detail::SubmitProblem problem(options.tasks);
@@ -145,7 +145,7 @@ struct PatternBenchOptions {
 /// runtime, of each pattern and as geometric mean; the latter left out where no kernel reached half
 /// of the peak. Tasks check their inputs in every run. Throws Error where one found a wrong one.
 /// Blocks: about a second for each hundred nanoseconds that a task costs.
-template <Runtime R>
+template <RequiredRuntime R>
 std::vector<BenchRecord> bench_patterns(R& runtime, std::string const& name,
                                         PatternBenchOptions const& options = {}) {
   int const workers = runtime.workers().cpu;

@@ -39,7 +39,7 @@ namespace nntile::testing {
 /// Runs every check on runtimes that `make` builds from RuntimeOptions, in every configuration that
 /// it can build. Where the runtime hangs, `options.watchdog` acts: by default it ends the process.
 template <class Make>
-requires Runtime<std::invoke_result_t<Make&, RuntimeOptions const&>>
+requires RequiredRuntime<std::invoke_result_t<Make&, RuntimeOptions const&>>
 Report conformance(Make make, ConformanceOptions const& options = {}) {
   using R = std::invoke_result_t<Make&, RuntimeOptions const&>;
   Factory const factory = [&make](RuntimeOptions const& one) -> std::unique_ptr<Subject> {
