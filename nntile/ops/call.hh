@@ -42,6 +42,12 @@ concept OperandOf = !std::convertible_to<X, Attrs const&> &&
 
 struct AnyBuilder {};
 
+template <class Op> consteval bool has_result() {
+  for (OperandInfo const& operand : Op::operands)
+    if (writes(operand.access)) return true;
+  return false;
+}
+
 /// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
 template <class Op> consteval bool checked_op() {
   static_assert(Empty<Op>, "an op is an empty struct: its constants are in Attrs");
@@ -97,6 +103,12 @@ template <class Op> consteval bool checked_op() {
         "`no_gradient`, the reason why not");
 #endif
   }
+  if constexpr (requires {
+                  { Op::operands } -> std::convertible_to<Operands const&>;
+                })
+    static_assert(
+        has_result<Op>(),
+        "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
 #ifndef __CUDACC__  // nvcc spells enumerators in another way
   if constexpr (requires {
                   requires OperandName<typename Op::Operand>;

@@ -7,6 +7,7 @@
 // error: an op needs `template <class Builder> static void gradient\(Builder&\)`, or `no_gradient`, the reason why not
 // error: an op needs `template <Element T> static void reference\(Args const&, Buffers<Op>\)`, or `no_reference`, the reason why not
 // error: an op needs `static constexpr Hooks<Attrs> hooks`, \{\} where it has none
+// error: an op has a result: an operand of Access::write, Access::update or Access::accumulate
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -27,7 +28,11 @@ struct MyOp {
 #else
   enum class Operand : std::uint8_t { x, y };
 #endif
+#if NNTILE_FAIL == 10
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}};
+#else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
+#endif
   static constexpr std::span<DType const> dtypes{float_dtypes};
   using Attrs = MyAttrs;
   using Args = MyArgs;
