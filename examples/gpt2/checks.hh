@@ -1,0 +1,59 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// What CLI11 lets pass of an option's text: empty ones, wrapped numbers, octal ones.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "nntile/core/error.hh"
+
+namespace gpt2 {
+
+/// What can't be less than 0; CLI11's own says a range of 600 digits, its sizes wrap, and a number
+/// of more digits than there can be becomes the largest.
+inline CLI::Validator not_negative(std::size_t digits = 18) {
+  return {[digits](std::string& given) {
+            given.erase(0, given.find_first_not_of(" \t"));  // from wc, for example
+            if (given.starts_with('-')) return given + " is less than 0";
+            if (given.size() > digits && given.find_first_not_of("0123456789") == given.npos)
+              return nntile::concat(given, " has more than ", digits, " digits");
+            return std::string();
+          },
+          ""};
+}
+/// What has a default or is off when it is left out: an empty text is a variable that was not set.
+inline CLI::Validator not_empty() {
+  return {[](std::string& given) {
+            return given.empty() ? "is empty; give one, or leave the option out" : std::string();
+          },
+          ""};
+}
+
+/// Whole numbers and others, which CLI11 takes for 0 where nothing is given, and for octal where
+/// they begin with 0.
+inline void check_numbers(CLI::App& command) {
+  auto const octal = [](std::string& given) {
+    std::string_view digits = given;
+    digits.remove_prefix(std::min(digits.find_first_not_of("+-"), digits.size()));
+    bool const is = digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9';
+    return is ? given + " begins with 0; leave that out" : std::string();
+  };
+  for (CLI::Option* const option : command.get_options()) {
+    bool const whole = option->get_type_name().find("INT") != std::string::npos;
+    if (whole || option->get_type_name().starts_with("FLOAT")) option->check(not_empty());
+    if (whole) option->check({octal, ""});
+  }
+}
+
+/// Bytes: 400MB, 2GB.
+inline void add_bytes(CLI::App& app, char const* name, std::uint64_t& bytes, char const* text) {
+  app.add_option(name, bytes, text)
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(not_negative());  // the later is the first
+}
+
+}  // namespace gpt2
