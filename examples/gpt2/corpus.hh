@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "machine.hh"
 #include "nntile/core/error.hh"
 #include "nntile/io/tokens.hh"
 
@@ -42,7 +43,11 @@ inline std::vector<std::string> license_files() {
 /// is there.
 inline nntile::io::Corpus open_corpus(std::vector<std::string> const& files, nntile::Index seq) {
   auto const length = static_cast<std::size_t>(seq);
-  if (!files.empty()) return nntile::io::Corpus::open(files, length);
+  if (!files.empty()) {
+    std::size_t const available = available_bytes();
+    return available == 0 ? nntile::io::Corpus::open(files, length)
+                          : nntile::io::Corpus::open(files, length, available);
+  }
   if (std::string text = bible(); !text.empty())
     return nntile::io::Corpus(std::move(text), length, "the King James Bible");
   auto const licenses = license_files();

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/tiling.hh"
@@ -27,22 +30,36 @@ class Corpus {
                                                   << 40;  // two windows are countable
 
   /// Reads files and joins them in the given order. Throws ValueError when none is given, Error
-  /// when one cannot be read, FormatError when one is empty or all are too short.
+  /// when one cannot be read, FormatError when one is empty or all are too short, OutOfMemory when
+  /// they have more than `most` bytes: that before anything is allocated.
   static Corpus open(std::vector<std::string> const& paths, std::size_t sequence,
-                     Fault const* fault = nullptr) {
+                     std::uint64_t most = std::string().max_size(), Fault const* fault = nullptr) {
     if (paths.empty()) throw ValueError("no text: name at least one file");
-    return detail::with_memory_for("read", paths.front(), [&] {
-      std::string text;
-      for (std::string const& path : paths) {
-        std::string const piece = read_file(path, text.max_size() - text.size(), fault);
-        if (piece.empty())
+    std::string const name =
+        paths.size() == 1 ? path_in_quotes(paths.front()) : concat(paths.size(), " files");
+    std::vector<std::uint64_t> ends;  // of each file's bytes
+    std::string text;
+    try {
+      std::uint64_t bytes = 0;
+      for (std::string const& path : paths) {  // of many, one is open at a time
+        std::uint64_t const size = File::open(path, fault).size();
+        if (size == 0)
           throw FormatError(concat(path_in_quotes(path), " is empty; name a file with text"));
-        text += piece;
+        if (size > most - bytes)
+          throw OutOfMemory(concat(path_in_quotes(path), " has ", size, " bytes where ",
+                                   most - bytes, " fit in memory; name a smaller text"));
+        ends.push_back(bytes += size);
       }
-      std::string name =
-          paths.size() == 1 ? path_in_quotes(paths.front()) : concat(paths.size(), " files");
-      return Corpus(std::move(text), sequence, std::move(name));
-    });
+      text.resize(bytes);
+    } catch (std::bad_alloc const&) {
+      throw OutOfMemory(concat("no memory for the text of ", name, "; name a smaller one"));
+    }
+    auto const all = std::as_writable_bytes(std::span(text.data(), text.size()));
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      std::uint64_t const begin = i == 0 ? 0 : ends[i - 1];
+      File::open(paths[i], fault).read_at(0, all.subspan(begin, ends[i] - begin));
+    }
+    return Corpus(std::move(text), sequence, name);
   }
 
   /// A text that is in memory; `name` is what errors call it.

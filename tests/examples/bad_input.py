@@ -219,6 +219,10 @@ def main():
                   '--runtime', 'starpu')
     train('an emulated device of StarPU', ['--place emulated', 'starpu', 'serial', 'ring', '--place device'], *TINY,
           *data, '--place', 'emulated', '--runtime', 'starpu')
+    huge = runs.folder / 'huge.txt'
+    with huge.open('wb') as file:
+        file.truncate(2**40)  # a hole
+    train('a text larger than memory', ["huge.txt' has 1099511627776 bytes", 'fit in memory', 'smaller'], *TINY, '--data', runs.data, huge)
     cases.refused('memory of a device of StarPU', ['--device-memory', 'STARPU_LIMIT_CUDA_MEM', 'ring'], 'info',
                   *TINY[:-2], '--place', 'device', '--runtime', 'starpu', '--device-memory', '5MB')
     on_device = ['--place', 'emulated']

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/io/tokens.hh"
 
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -106,6 +107,17 @@ TEST_CASE("files are joined in order", "[io][tokens]") {
   CHECK(corpus.validation() == "bbbbb");
   CHECK(corpus.hash() == hash64(std::string(30, 'a') + std::string(30, 'b')));
   CHECK_THAT(corpus.describe(), Contains("2 files: 60 bytes"));
+}
+
+TEST_CASE("a text that does not fit in memory is refused unread", "[io][tokens]") {
+  Scratch const scratch;
+  put(scratch / "a", std::string(30, 'a'));
+  put(scratch / "huge", "b");
+  std::filesystem::resize_file(scratch / "huge", std::uint64_t{1} << 40);  // a hole
+  std::vector<std::string> const paths{scratch / "a", scratch / "huge"};
+  CHECK_THAT(thrown<OutOfMemory>([&] { Corpus::open(paths, 4, 1000); }),
+             Contains("huge' has 1099511627776 bytes where 970 fit in memory"));
+  CHECK(Corpus::open({scratch / "a", scratch / "a"}, 4, 60).describe().starts_with("2 files: 60"));
 }
 
 TEST_CASE("text that cannot be trained on is refused with what would suffice", "[io][tokens]") {
