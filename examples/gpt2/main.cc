@@ -309,6 +309,15 @@ int printed(int status) {
   return status;
 }
 
+/// Prints the help that was asked for, or what is wrong with the words of the call: rank 0 does.
+/// The exit status.
+int explain(CLI::App const& app, CLI::ParseError const& error) {
+  std::ostringstream nowhere;
+  int const status =
+      launched().rank == 0 ? app.exit(error) : app.exit(error, nowhere, nowhere);  // CLI11's own
+  return printed(status == 0 ? 0 : 2);
+}
+
 /// Says why, and the exit status. Ranks that fail together fail alike, and the first of them ends
 /// all: one line, not one from each.
 int end(std::optional<World>& world, char const* why) {
@@ -403,8 +412,8 @@ int main(int argc, char** argv) {
                    "Draw the plan of a training step, or a --part: tasks, copies, transfers "
                    "and memory as a page (.html), or for dot -Tsvg (.dot)")
       ->check(not_empty());
-  info_command->add_option("--draw-begin", info_settings.drawn.begin,
-                           "The first task that --draw may show");
+  info_command
+      ->add_option("--draw-begin", info_settings.drawn.begin, "The first task that --draw may show");
   info_command->add_option("--draw-end", info_settings.drawn.end, "The task before which it ends");
   info_command->add_option("--draw-name", info_settings.drawn.name,
                            "Draw tasks alone whose kernel or tensors have this in their names");
@@ -430,15 +439,13 @@ int main(int argc, char** argv) {
     info_command->get_option("--draw")->excludes(info_command->get_option(other));
 
   for (CLI::App* const command : app.get_subcommands({})) check_numbers(*command);
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& error) {
-    if (launched().rank == 0) return app.exit(error);
-    std::ostringstream nowhere;  // rank 0 says it
-    return app.exit(error, nowhere, nowhere);
-  }
   std::optional<World> world;
   try {
+    try {
+      app.parse(argc, argv);
+    } catch (CLI::ParseError const& error) {
+      return explain(app, error);
+    }
     if (!train_command->parsed() && launched().ranks > 1)
       throw nntile::ValueError(nntile::concat("generate and info are for one process, not the ",
                                               launched().ranks, " that were started"));

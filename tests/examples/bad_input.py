@@ -21,7 +21,7 @@ class Cases:
         """The call fails with one line on stderr that holds all pieces."""
         done = self.runs.call(*arguments, **options)
         text = done.stderr.strip()
-        good = done.returncode > 0 and text and len(text.splitlines()) == 1 and all(piece in text for piece in pieces)
+        good = done.returncode == 2 and text and len(text.splitlines()) == 1 and all(piece in text for piece in pieces)
         self.wrong += not good
         print(f'{"ok " if good else "BAD"} {what}: exit {done.returncode}: {text or done.stdout.strip()[-200:]}')
         return done
@@ -153,7 +153,7 @@ def newcomers(runs, cases, out):
                           (['--isa', 'v9'], ["--isa: 'v9'", 'best']), (['--parallel', 'fdsp'], ["no preset 'fdsp'", 'fsdp']),
                           (['--mesh', 'data=641,tensor=6700417'], ['a mesh of 4294967297 ranks', 'there are 1'])):
         cases.refused(f'a plan for {" ".join(map(str, words))}', pieces, 'info', *words)
-    for command in (['info'], ['generate', '--run', out, '--tokens', 2]):
+    for command in (['info'], ['generate', '--run', out, '--tokens', 2], ['--help']):
         cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
     cases.refused('train into a full disk', ['standard output: an earlier write failed'], 'train', *TINY, '--data', runs.data,
@@ -207,6 +207,10 @@ def main():
 
     train('a file that is not there', ['nowhere.txt'], *TINY, '--data', 'nowhere.txt')
     train('a folder for data', [str(runs.folder)], *TINY, '--data', runs.folder)
+    huge = runs.folder / 'huge.txt'
+    with huge.open('wb') as file:
+        file.truncate(2**40)  # a hole
+    train('a text larger than memory', ["huge.txt' has 1099511627776 bytes", 'fit in memory', 'smaller'], *TINY, '--data', runs.data, huge)
     train('an empty file', ['empty'], *TINY, '--data', empty)
     train('a text shorter than a sequence', ['17 bytes', '32'], *TINY, '--data', short)
     train('an unknown runtime', ["'openmp'", 'serial', 'ring'], *TINY, *data, '--runtime', 'openmp')
@@ -219,10 +223,6 @@ def main():
                   '--runtime', 'starpu')
     train('an emulated device of StarPU', ['--place emulated', 'starpu', 'serial', 'ring', '--place device'], *TINY,
           *data, '--place', 'emulated', '--runtime', 'starpu')
-    huge = runs.folder / 'huge.txt'
-    with huge.open('wb') as file:
-        file.truncate(2**40)  # a hole
-    train('a text larger than memory', ["huge.txt' has 1099511627776 bytes", 'fit in memory', 'smaller'], *TINY, '--data', runs.data, huge)
     cases.refused('memory of a device of StarPU', ['--device-memory', 'STARPU_LIMIT_CUDA_MEM', 'ring'], 'info',
                   *TINY[:-2], '--place', 'device', '--runtime', 'starpu', '--device-memory', '5MB')
     on_device = ['--place', 'emulated']
