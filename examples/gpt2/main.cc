@@ -345,7 +345,9 @@ int main(int argc, char** argv) {
       why = nntile::concat(given.empty() ? "" : nntile::concat("'", given.front(), "': "),
                            "give train, generate or info first");
     }
-    return nntile::concat("gpt2: ", why, "; gpt2 --help tells more\n");
+    std::string const command =
+        of->get_subcommands().empty() ? "" : of->get_subcommands().front()->get_name() + " ";
+    return nntile::concat("gpt2: ", why, "; gpt2 ", command, "--help tells more\n");
   });
   std::string const example =
       "Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt "

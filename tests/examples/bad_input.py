@@ -132,7 +132,7 @@ def newcomers(runs, cases, out):
     for words in ([], ['trian', '--steps', 3], ['--steps', 3]):
         cases.refused(f'no subcommand: {" ".join(map(str, words))}', ['give train, generate or info', *map(str, words[:1])],
                       *words)
-    cases.refused('a text behind generate', ['hello', '--help'], 'generate', 'hello')
+    cases.refused('a text behind generate', ['hello', 'gpt2 generate --help'], 'generate', 'hello')
     for command, options in EMPTY.items():
         for option in options:
             cases.refused(f'{command} with {option} of nothing', [f'{option}: is empty', 'leave the option out'], command,
