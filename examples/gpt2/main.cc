@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a GPT-2 on text, byte by byte; generates text with it; says what a model needs.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
@@ -309,6 +312,15 @@ int printed(int status) {
   return status;
 }
 
+/// Takes the numbers of standard streams that are closed, which else the next files get: what is
+/// printed would go into those. Whatever is written to them fails, as it does to a closed one.
+void keep_streams_apart() {
+  int descriptor = 0;
+  while ((descriptor = ::open("/dev/null", O_RDONLY)) >= 0 && descriptor <= STDERR_FILENO) {
+  }
+  if (descriptor > STDERR_FILENO) ::close(descriptor);
+}
+
 /// Prints the help that was asked for, or what is wrong with the words of the call: rank 0 does.
 /// The exit status.
 int explain(CLI::App const& app, CLI::ParseError const& error) {
@@ -333,6 +345,7 @@ int end(std::optional<World>& world, char const* why) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_streams_apart();
   CLI::App app(
       "Trains a GPT-2 on text, byte by byte, on a runtime of your choice; and generates text with "
       "it.");

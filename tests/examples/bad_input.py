@@ -158,6 +158,14 @@ def newcomers(runs, cases, out):
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
     cases.refused('train into a full disk', ['standard output: an earlier write failed'], 'train', *TINY, '--data', runs.data,
                   '--out', runs.new_folder(), '--steps', 2, launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
+    on_disk = ['train', *TINY, '--data', runs.data, '--steps', 4, '--disk', runs.folder, '--disk-keeps', 'parameters', '--out']
+    apart = [pathlib.Path(runs.new_folder()) for _ in range(2)]
+    runs.call(*on_disk, apart[0])
+    cases.refused('train without standard streams', ['standard output'], *on_disk, apart[1],
+                  launcher=['sh', '-c', 'exec "$0" "$@" <&- >&-'])
+    same = digest(apart[0]) == digest(apart[1])
+    cases.wrong += not same
+    print(f'{"ok " if same else "BAD"} nothing is printed into files')
     first = runs.start('train', *TINY, '--data', runs.data, '--out', runs.folder / 'two', '--minutes', 1)
     try:
         first.stdout.readline()  # it has the folder
