@@ -428,12 +428,15 @@ int main(int argc, char** argv) {
                    "and memory as a page (.html), or for dot -Tsvg (.dot)")
       ->check(not_empty());
   info_command
-      ->add_option("--draw-begin", info_settings.drawn.begin, "The first task that --draw may show");
-  info_command->add_option("--draw-end", info_settings.drawn.end, "The task before which it ends");
+      ->add_option("--draw-begin", info_settings.drawn.begin, "The first task that --draw may show")
+      ->check(not_negative());
+  info_command->add_option("--draw-end", info_settings.drawn.end, "The task before which it ends")
+      ->check(not_negative());
   info_command->add_option("--draw-name", info_settings.drawn.name,
                            "Draw tasks alone whose kernel or tensors have this in their names");
   info_command
       ->add_option("--draw-limit", info_settings.drawn.limit, "The most tasks that are drawn")
+      ->check(not_negative())
       ->capture_default_str();
   info_command
       ->add_option("--save-parts", info_settings.save_parts,

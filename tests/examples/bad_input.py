@@ -146,6 +146,8 @@ def newcomers(runs, cases, out):
     cases.refused('a drawing of another kind', ["--draw: 'x.png'", '.html', '.dot'], 'info', '--draw', 'x.png')
     cases.refused('a drawing of nothing', ['--draw-end: 10', '--draw-begin 100'], 'info', '--draw', runs.folder / 'x.dot',
                   '--draw-begin', 100, '--draw-end', 10)
+    for option in ('--draw-begin', '--draw-end', '--draw-limit'):
+        cases.refused(f'a negative {option}', [option, '-1 is less than 0'], 'info', '--draw', runs.folder / 'x.dot', option, -1)
     cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
     cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
     for words, pieces in ((['--workers', 0], ['--workers: 0 workers', '1 to 1024']),
