@@ -451,6 +451,8 @@ int main(int argc, char** argv) {
           ->check(not_empty());
   for (char const* const other : {"--run", "--ranks", "--dot", "--plan", "--save-parts"})
     part->excludes(info_command->get_option(other));
+  for (char const* const other : {"--dot", "--plan", "--save-parts"})  // of a model's plan
+    info_command->get_option("--run")->excludes(info_command->get_option(other));
   for (char const* const of_drawing : {"--draw-begin", "--draw-end", "--draw-name", "--draw-limit"})
     info_command->get_option(of_drawing)->needs(info_command->get_option("--draw"));
   for (char const* const other : {"--run", "--ranks"})  // parts are drawn one by one: --part

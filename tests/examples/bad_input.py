@@ -148,6 +148,8 @@ def newcomers(runs, cases, out):
                   '--draw-begin', 100, '--draw-end', 10)
     for option in ('--draw-begin', '--draw-end', '--draw-limit'):
         cases.refused(f'a negative {option}', [option, '-1 is less than 0'], 'info', '--draw', runs.folder / 'x.dot', option, -1)
+    for option in ('--dot', '--plan', '--save-parts'):
+        cases.refused(f'{option} of a run', ['--run', 'excludes', option], 'info', '--run', out, option, runs.folder / 'x.dot')
     cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
     cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
     for words, pieces in ((['--workers', 0], ['--workers: 0 workers', '1 to 1024']),
