@@ -194,6 +194,7 @@ template <nntile::Runtime R> class Trainer {
       std::printf("resumed '%s' at step %lld\n", resumed_->path().c_str(),
                   static_cast<long long>(step_));
     resumed_.reset();
+    saved_ = true;
   }
 
   /// A save on the way. One that fails leaves the last checkpoint, and the next one tries again.
@@ -231,6 +232,7 @@ template <nntile::Runtime R> class Trainer {
             nntile::concat("step ", step_, " is not saved: ", std::string_view(error.what())));
       }
     }();
+    saved_ = true;
     watch_.saves_in(settings_.out);
     if (!world_.speaks()) return;
     if (!saved.warning.empty()) std::fprintf(stderr, "warning: %s\n", saved.warning.c_str());
@@ -318,11 +320,10 @@ template <nntile::Runtime R> class Trainer {
   bool require_finite(char const* what, std::int64_t step, double loss) const {
     if (std::isfinite(loss)) return true;
     if (world_.speaks())
-      std::fprintf(stderr,
-                   "%s%s step %lld is %g: stopped; the last checkpoint in '%s' is untouched; try a "
-                   "smaller --lr\n",
+      std::fprintf(stderr, "%s%s step %lld is %g: stopped; %s in '%s'%s; try a smaller --lr\n",
                    isatty(STDOUT_FILENO) ? "\n" : "", what, static_cast<long long>(step), loss,
-                   settings_.out.c_str());
+                   saved_ ? "the last checkpoint" : "there is no checkpoint", settings_.out.c_str(),
+                   saved_ ? " is untouched" : "");
     return false;
   }
 
@@ -458,6 +459,7 @@ template <nntile::Runtime R> class Trainer {
   nntile::io::Corpus corpus_;
   Sharing sharing_;
   bool stops_ = false;
+  bool saved_ = false;  // there is a checkpoint
   std::int64_t steps_;
   History history_;
   std::unique_ptr<nntile::io::CheckpointDirectory> directory_;

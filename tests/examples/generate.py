@@ -223,7 +223,8 @@ def main():
     need(process.wait() == -signal.SIGINT, 'a second Ctrl-C ends a step that takes long')
 
     nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
-    need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr, f'a loss that is not finite stops: {nothing.stderr.strip()}')
+    need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr and 'no checkpoint' in nothing.stderr,
+         f'a loss that is not finite stops: {nothing.stderr.strip()}')
     for command in ([], ['train'], ['generate'], ['info']):
         help_text = runs.call(*command, '--help')
         need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
