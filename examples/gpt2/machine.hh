@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Peaks of the machine and memory of the process, for the progress line.
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,6 +98,12 @@ inline std::size_t available_bytes() {
     std::fclose(file);
   }
   return kilobytes * 1024;
+}
+
+/// Columns of the terminal that is printed to; 0 if unavailable.
+inline int terminal_columns() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 /// "1.5 GB", "23 MB".

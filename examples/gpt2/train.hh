@@ -435,14 +435,16 @@ template <nntile::Runtime R> class Trainer {
     std::string const left =
         calibrated() ? readable_time(per_step * static_cast<double>(steps_ - step_)) : "?";
     std::string const total = calibrated() ? std::to_string(steps_) : "?";
-    std::printf(
-        "%sstep %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %s  memory %s  left %s%s",
-        terminal ? "\r\033[K" : "", static_cast<long long>(step_), total.c_str(),
-        loss / static_cast<double>(window), validation_loss(),
-        static_cast<double>(seq_ * batch_) / per_step,
+    char text[256];
+    std::snprintf(
+        text, sizeof text, "step %6lld/%s  loss %.4f  val %.4f  %.0f tok/s  %s  memory %s  left %s",
+        static_cast<long long>(step_), total.c_str(), loss / static_cast<double>(window),
+        validation_loss(), static_cast<double>(seq_ * batch_) / per_step,
         speed_text(step_flops_ / per_step, peak_, settings_.machine.place == "host").c_str(),
-        readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str(),
-        terminal && !last ? "" : "\n");
+        readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str());
+    bool const stays = last || !terminal;  // else the next replaces it, which it can in one row
+    std::printf("%s%.*s%s", terminal ? "\r\033[K" : "", stays ? -1 : terminal_columns() - 1, text,
+                stays ? "\n" : "");
     std::fflush(stdout);
   }
 

@@ -4,12 +4,17 @@
     generate.py build/examples/gpt2
 """
 import collections
+import fcntl
 import json
+import os
 import pathlib
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import xml.dom.minidom
 import xml.etree.ElementTree
@@ -54,6 +59,25 @@ def check_rules(runs):
         done = runs.call('info', *SIZES, '--layers', 2, '--ranks', ranks, *share)
         found = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith(('mesh ', 'rule '))]
         need(found == [['mesh', mesh], *(['rule', rule] for rule in rules)], f'{ranks} ranks {" ".join(share)} have their rules: {found}')
+
+
+def narrow(runs):
+    """Progress on a terminal of 20 columns, whose row a longer line would not be replaced in."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 20, 0, 0))
+    with subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', runs.new_folder(), *map(str, SIZES),
+                           '--minutes', '0.05'], stdout=theirs, env=runs.environment) as process:
+        os.close(theirs)
+        text = b''
+        try:
+            while piece := os.read(ours, 4096):
+                text += piece
+        except OSError:  # it ended
+            pass
+    os.close(ours)
+    replaced = re.findall(rb'\r\x1b\[K(step[^\r\n]*)(?=\r\x1b)', text)
+    need(process.returncode == 0 and replaced and all(len(line) < 20 for line in replaced),
+         f'progress stays in its row: {replaced[:2]}')
 
 
 def main():
@@ -225,6 +249,7 @@ def main():
     nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
     need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr and 'no checkpoint' in nothing.stderr,
          f'a loss that is not finite stops: {nothing.stderr.strip()}')
+    narrow(runs)
     for command in ([], ['train'], ['generate'], ['info']):
         help_text = runs.call(*command, '--help')
         need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
