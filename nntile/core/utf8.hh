@@ -30,6 +30,17 @@ inline std::size_t utf8_length(std::string_view text) {
   return bad ? 0 : length;
 }
 
+/// Text with U+FFFD for each byte that is not UTF-8.
+inline std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    std::size_t const length = utf8_length(text);
+    result += length == 0 ? "\xEF\xBF\xBD" : text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
 /// Text as it stands between tags and in attributes of XML and HTML; a space for a control
 /// character, U+FFFD for a byte that is not UTF-8, as names of files may have, and for U+FFFE and
 /// U+FFFF, which XML 1.0 does not have.

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "nntile/core/utf8.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"
 #include "nntile/runtime/device_log.hh"
@@ -49,14 +49,20 @@ class TracedTasks {
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> joined_;
 };
 
+/// The name of a codelet, or of the file of a scope; `other` where it has none.
+inline std::string traced_name(char const* name, char const* other) {
+  return nntile::detail::as_utf8(name != nullptr ? name : other);
+}
+
 }  // namespace detail
 
 /// A row per worker with an event per body, named by its codelet; an arrow per edge between two
 /// bodies, joins left out; a row of scopes, named by their lines; counters of the slots in use and
 /// of the bytes that heaps hold. With a log of the ring's devices also a row per stream with its
 /// kernels and its copies, which say from where to where and how many bytes, and a counter of what
-/// is allocated at each place. Times begin at 0, in microseconds. Read
-/// it behind `wait_all`. Cost: linear in bodies and edges. Source: Trace Event Format, 2016.
+/// is allocated at each place. Names that are not UTF-8 have U+FFFD where they are not. Times begin
+/// at 0, in microseconds. Read it behind `wait_all`. Cost: linear in bodies and edges. Source:
+/// Trace Event Format, 2016.
 inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log = nullptr) {
   detail::TracedTasks const tasks(trace);
   std::int64_t origin = INT64_MAX;
@@ -102,13 +108,13 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
     name_row(worker, concat("worker ", worker));
     for (TracedBody const& body : trace.bodies(worker))
       if (body.end != 0)
-        add(body.codelet->name, "task", worker, body.begin, body.end,
+        add(detail::traced_name(body.codelet->name, "task"), "task", worker, body.begin, body.end,
             Json::object({{"sequence", sequence(body.sequence)}}));
   }
   if (!trace.scopes().empty()) name_row(trace.workers(), "scopes");
   for (TracedScope const& scope : trace.scopes()) {
     if (scope.closed == 0) continue;
-    std::string_view const file = scope.site.file;
+    std::string const file = detail::traced_name(scope.site.file, "");
     add(concat(file.substr(file.rfind('/') + 1), ":", scope.site.line), "scope", trace.workers(),
         scope.opened, scope.closed,
         Json::object({{"lifetime", name_of(scope.lifetime)},
@@ -126,14 +132,15 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
                job.from == disk || job.to == disk
                    ? "disk"
                    : concat("device ", job.stream.device, ", stream ", job.stream.lane));
-    Json arguments = Json::object({{"tensor", job.tensor}, {"tile", job.tile}});
+    Json arguments =
+        Json::object({{"tensor", nntile::detail::as_utf8(job.tensor)}, {"tile", job.tile}});
     if (job.copied) {
       arguments["from"] = to_string(job.from);
       arguments["to"] = to_string(job.to);
       arguments["bytes"] = *job.copied;
     }
-    add(job.codelet, job.copied ? "copy" : "kernel", at->second, job.begin, job.end,
-        std::move(arguments));
+    add(detail::traced_name(job.codelet, "task"), job.copied ? "copy" : "kernel", at->second,
+        job.begin, job.end, std::move(arguments));
   }
   std::int64_t arrow = 0;
   for (TracedEdge const& edge : trace.edges()) {

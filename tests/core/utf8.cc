@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.hh"
 
+using nntile::detail::as_utf8;
 using nntile::detail::markup_text;
 using nntile::detail::utf8_length;
 
@@ -17,6 +18,12 @@ TEST_CASE("what is no UTF-8 has no length", "[core][utf8]") {
   for (char const* const text : {"", "\x80", "\xf6", "\xc3", "\xc3(", "\xc0\x80", "\xe0\x80\x80",
                                  "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80"})
     CHECK(utf8_length(text) == 0);
+}
+
+TEST_CASE("text becomes UTF-8 byte by byte where it is not", "[core][utf8]") {
+  CHECK(as_utf8("") == "");
+  CHECK(as_utf8("a\n<\xe2\x82\xac") == "a\n<\xe2\x82\xac");
+  CHECK(as_utf8("\xf6z\xe2\x82") == "\xef\xbf\xbdz\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST_CASE("markup holds any text", "[core][utf8]") {

@@ -16,6 +16,8 @@ namespace {
 
 Status nothing(KernelCall const&) noexcept { return {}; }
 constexpr Codelet quoted{"a \"task\"", nothing, nullptr, nullptr};
+constexpr Codelet latin1{"z\xe9ro\n", nothing, nullptr, nullptr};
+constexpr Codelet nameless{nullptr, nothing, nullptr, nullptr};
 
 }  // namespace
 
@@ -73,6 +75,21 @@ TEST_CASE("a ring's trace has its scopes, and what heaps hold", "[io][trace]") {
   CHECK((scopes == 2 && samples == 6));
 }
 
+TEST_CASE("a ring's trace has names that are not UTF-8, or not there", "[io][trace]") {
+  BasicRing<RingTracePolicy> ring({.workers = 1});
+  ring.submit({&latin1, {}, {}, {}, {}});
+  ring.submit({&nameless, {}, {}, {}, {}});
+  ring.open_scope(Lifetime::step, {"src/caf\xe9.cc", 7});
+  ring.close_scope(Lifetime::step);
+  ring.wait_all();
+  std::string const text = io::ring_trace_text(ring.trace());
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  std::vector<std::string> names;
+  for (io::JsonView const& event : events)
+    if (event["ph"].as<std::string>() == "X") names.push_back(*event["name"].as<std::string>());
+  CHECK(names == std::vector<std::string>{"z\xEF\xBF\xBDro\n", "task", "caf\xEF\xBF\xBD.cc:7"});
+}
+
 namespace {
 
 struct TracedDevices : RingTracePolicy {
@@ -94,7 +111,7 @@ TEST_CASE("a ring's trace has a row for each stream, and counts memory by place"
     Use<DataHandle> const update[] = {{there, Access::update}};
     ring.submit({&quoted, write, {}, {}, {}});
     ring.submit({&copy_codelet, copy, std::as_bytes(std::span(&bytes, 1)), {}, {"x", 7}});
-    ring.submit({&quoted, update, {}, {}, {"y", 3}});
+    ring.submit({&quoted, update, {}, {}, {"y\xff", 3}});
     ring.wait_all();
     ring.retire(there);
   }
@@ -113,7 +130,7 @@ TEST_CASE("a ring's trace has a row for each stream, and counts memory by place"
     CHECK(*event["tid"].as<std::int64_t>() > 0);
     if (*event["cat"].as<std::string>() == "kernel") {
       ++kernels;
-      CHECK(args["tensor"].as<std::string>() == "y");
+      CHECK(args["tensor"].as<std::string>() == "y\xEF\xBF\xBD");
       continue;
     }
     CHECK(args["tile"].as<std::int64_t>() == 7);
