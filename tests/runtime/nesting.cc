@@ -261,7 +261,7 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
   on_each<TestType>([](auto& runtime) {
     Handle const a = cell(runtime, 1);
     std::function<void()> put_later;  // through the Nested of a body that has returned
-    std::string elsewhere, within, foreign, runtimes, later;
+    std::string elsewhere, within, foreign, runtimes, later, below, is_below_done;
     bool was_done = false;
     Event const root = submit(runtime, step_codelet, {updating(a)}, 1);
     runtime.orchestrate(
@@ -270,9 +270,10 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
           std::thread([&] {
             elsewhere = message_of<LifetimeError>([&] { put(nested, a, 1); });
           }).join();
+          Event innermost;
           Event const inner = nested.orchestrate(
               [&, a](auto& own) {
-                put(own, a, 3);
+                innermost = put(own, a, 3);
                 within = message_of<LifetimeError>([&] { put(nested, a, 1); });
               },
               writing(a));
@@ -280,6 +281,8 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
           nested.wait(Event{});
           was_done = nested.done(inner);
           foreign = message_of<LifetimeError>([&] { nested.wait(root); });
+          below = message_of<LifetimeError>([&] { nested.wait(innermost); });
+          is_below_done = message_of<LifetimeError>([&] { (void)nested.done(innermost); });
           runtimes = message_of<LifetimeError>([&] { put(runtime, a, 2); });
         },
         updating(a));
@@ -287,7 +290,8 @@ TEMPLATE_LIST_TEST_CASE("a Nested is refused behind its body, elsewhere, and ins
     CHECK(contains(elsewhere, "another one"));
     CHECK((contains(within, "submit through that task's own Nested") ||
            contains(within, "another one")));
-    CHECK(contains(foreign, "not of a task that the calling body has submitted"));
+    for (std::string const& text : {foreign, below, is_below_done})
+      CHECK(contains(text, "not of a task that the calling body has submitted"));
     CHECK(contains(runtimes, "inside a task"));
     CHECK(contains(message_of<LifetimeError>(put_later), "has returned"));
     runtime.orchestrate([&](auto&) { later = message_of<LifetimeError>(put_later); });
