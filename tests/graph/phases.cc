@@ -2,7 +2,9 @@
 // Phases of a graph, run by their names.
 #include "nntile/graph/passes/phases.hh"
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "nntile/graph/dump.hh"
@@ -95,6 +97,51 @@ TEST_CASE("a phase needs what it reads, and runs behind the one before it", "[gr
   run();
   CHECK(run[of.w].read<float>() == all(9));
   CHECK(run.stats().runs == 3);
+}
+
+// Also for the thread sanitizer: the refused thread looks at nothing that the other one writes.
+TEST_CASE("a phase is refused while another thread drives, whosever turn it is",
+          "[graph][phases]") {
+  Steps of;
+  Ring runtime({.workers = 2});
+  TensorStore<Ring> store(runtime);
+  auto run = compile(of.graph, store, {.tile = 4, .by_phase = true});
+  run.bind_input<float>("x", all(1));
+  store.write<float>("w", all(0));
+  run.execute("forward");
+  std::string text;
+  auto const elsewhere = [&](auto call) {
+    text.clear();
+    std::thread([&] { text = message_of<LifetimeError>(call); }).join();
+    return contains(text, "one thread drives a runtime at a time");
+  };
+  {
+    auto const inside = runtime.drive("a long call");
+    CHECK(elsewhere([&] { run.execute("update"); }));  // out of turn
+    CHECK(text.starts_with("execute: called by thread"));
+    CHECK(elsewhere([&] { (void)run.execute_async("update"); }));
+    CHECK(text.starts_with("execute_async: called by thread"));
+    CHECK(elsewhere([&] { run.execute("backward"); }));
+    run.execute("forward");  // by the one that drives
+  }
+  CHECK_FALSE(elsewhere([&] { run.execute("backward"); }));  // now its turn
+  run.execute("update");
+  CHECK(store.read<float>("w") == all(3));
+
+  // Threads that race: no phase runs out of turn, and each update had its own backward pass.
+  std::atomic<int> steps{1};
+  auto const race = [&] {
+    for (int i = 0; i < 300; ++i)
+      for (char const* const phase : {"forward", "backward", "update"}) try {
+          run.execute(phase);
+          if (phase[0] == 'u') ++steps;
+        } catch (LifetimeError const&) {  // out of turn, or the other one drives
+        }
+  };
+  std::thread other(race);
+  race();
+  other.join();
+  CHECK(store.read<float>("w") == all(static_cast<float>(3 * steps)));
 }
 
 TEST_CASE("a phase that does not exist, and a plan without phases, are refused",
