@@ -215,6 +215,31 @@ TEST_CASE("a failed task cancels those after it in its program and beyond", "[ru
   REQUIRE(value_in(ring, bound[2]) == 7);
 }
 
+TEST_CASE("a wait for a replay throws whichever of its tasks failed", "[runtime][ring]") {
+  Ring ring(options_of(GENERATE(1, 4), false));
+  int const failing = GENERATE(0, 1, 2);
+  long const value = 7;
+  std::vector<Use<Binding>> uses;
+  for (std::uint32_t b = 0; b < 3; ++b) uses.push_back({b, Access::write});
+  std::vector<ProgramTask> tasks;
+  for (int t = 0; t < 3; ++t)
+    tasks.push_back({t == failing ? &fail_codelet : &put_codelet,
+                     std::span(uses).subspan(static_cast<std::size_t>(t), 1),
+                     std::as_bytes(std::span(&value, 1)),
+                     {},
+                     {"h", t}});
+  auto const program = ring.record(tasks, 3);
+  DataHandle const bound[] = {cell(ring), cell(ring), cell(ring)};
+  Event const before = submit(ring, put_codelet, {{cell(ring), Access::write}}, 0L);
+  Event const replay = ring.replay(program, bound);
+  Event const after = submit(ring, put_codelet, {{cell(ring), Access::write}}, 0L);
+  ring.wait(before);
+  REQUIRE_THROWS_WITH(ring.wait(replay),
+                      Catch::Matchers::Contains(concat("tensor 'h', tile ", failing)));
+  ring.wait(after);
+  REQUIRE_THROWS_AS(ring.wait_all(), TaskError);
+}
+
 TEST_CASE("bindings that do not fit the recording are refused", "[runtime][ring]") {
   Ring ring(options_of(1, false));
   auto const program = record_copy(ring);
