@@ -33,8 +33,14 @@ class StoragePass {
                           : node.base != no_id ? Storage::view
                                                : Storage::arena);
     }
-    for (KeptTiling const& kept : options_.keep)
-      if (kept.storage != Storage::stored && exists(kept)) set("keep", kept.tensor, kept.storage);
+    for (KeptTiling const& kept : options_.keep) {
+      if (kept.storage == Storage::stored || !exists(kept)) continue;
+      if (kept.storage == Storage::view || kept.storage == Storage::arena)
+        throw PlanError(concat("plan '", graph_.name(), "': PlanOptions::keep has '", kept.tensor,
+                               "' as ", name_of(kept.storage), "; a tensor that exists is stored, ",
+                               "adopted or double_buffered"));
+      set("keep", kept.tensor, kept.storage);
+    }
     for (std::string const& name : options_.adopted) set("adopted", name, Storage::adopted);
     for (std::string const& name : options_.double_buffered)
       set("double_buffered", name, Storage::double_buffered);

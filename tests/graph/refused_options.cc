@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Options that no plan can have, and what is said of them.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nntile/graph/apply.hh"
+#include "nntile/graph/parts.hh"
+#include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/gemm.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// y = W x.
+struct Product {
+  LogicalGraph graph{"g"};
+  Product() {
+    Node const w = graph.parameter({.shape = {8, 4}, .axes = "out in"}, "w");
+    Node const x = graph.input({.shape = {4, 6}, .axes = "in batch"}, "x");
+    gemm(w, x).named("y").mark_output();
+  }
+  std::string refusal(PlanOptions const& options) const {
+    return message_of<PlanError>([&] { Plan(graph, options); });
+  }
+  std::string refusal(PlanOptions const& options, int rank) const {
+    return message_of<PlanError>([&] { Plan(graph, options, rank); });
+  }
+};
+Tiling const whole_w({AxisTiling::whole(8), AxisTiling::whole(4)});
+
+}  // namespace
+
+TEST_CASE("a tensor that exists is stored, adopted or double-buffered", "[graph][plan]") {
+  Tiling const whole({AxisTiling::whole(4), AxisTiling::whole(6)});
+  for (Storage const storage : {Storage::view, Storage::arena})
+    CHECK(Product().refusal({.tile = 0, .keep = {{"x", whole, storage}}}) ==
+          concat("plan 'g': PlanOptions::keep has 'x' as ", name_of(storage),
+                 "; a tensor that exists is stored, adopted or double_buffered"));
+}
