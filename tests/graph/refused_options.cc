@@ -42,3 +42,20 @@ TEST_CASE("a tensor that exists is stored, adopted or double-buffered", "[graph]
           concat("plan 'g': PlanOptions::keep has 'x' as ", name_of(storage),
                  "; a tensor that exists is stored, adopted or double_buffered"));
 }
+
+TEST_CASE("homes of a tensor that exists are one of the mesh for each tile", "[graph][parts]") {
+  auto const refusal = [&](std::vector<TileHome> const& homes) {
+    return Product().refusal({.tile = 0,
+                              .keep = {{"w", whole_w, Storage::stored, 1, homes}},
+                              .mesh = {{"a", 2}},
+                              .rules = {{.role = Role::parameter, .mesh = "a"}}},
+                             0);
+  };
+  CHECK(
+      refusal({{}, {}, {}}) ==
+      "plan 'g': PlanOptions::keep has 3 homes of 'w', whose tiles are 1; one for each is needed");
+  for (std::int16_t const at : {std::int16_t{2}, std::int16_t{-7}})
+    CHECK(refusal({{.box = {{at, RankBox::all, RankBox::all, RankBox::all}}}}) ==
+          concat("plan 'g': PlanOptions::keep has tile 0 of 'w' at ", at,
+                 " of mesh axis 'a'; from 0 to 1, or RankBox::all"));
+}

@@ -229,6 +229,7 @@ class HomePass {
   }
   /// Takes over the homes that a tensor has already.
   void keep(std::uint32_t t, std::vector<TileHome> const& homes) {
+    check(plan_.tensors[t], homes);
     kept_of_[t] = &homes;
     for (TileHome const& home : homes)
       dealt_of_[t] = static_cast<std::uint8_t>(dealt_of_[t] | dealt_axes(home));
@@ -396,6 +397,18 @@ class HomePass {
       fail_rule(rule, ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
                 "from 0 to ", mesh_.axis(a).size - 1, ", or {\"", rule.mesh, "\", ", rule.at + 1,
                 "}");
+  }
+  void check(PlannedTensor const& tensor, std::vector<TileHome> const& homes) const {
+    if (static_cast<Index>(homes.size()) != tensor.tiling.tile_count())
+      fail("PlanOptions::keep has ", homes.size(), " homes of '", tensor.name,
+           "', whose tiles are ", tensor.tiling.tile_count(), "; one for each is needed");
+    for (std::size_t tile = 0; tile < homes.size(); ++tile)
+      for (std::size_t a = 0; a < mesh_.axes(); ++a)
+        if (int const at = homes[tile].box.at[a];
+            at != RankBox::all && (at < 0 || at >= mesh_.axis(a).size))
+          fail("PlanOptions::keep has tile ", tile, " of '", tensor.name, "' at ", at,
+               " of mesh axis '", mesh_.axis(a).name, "'; from 0 to ", mesh_.axis(a).size - 1,
+               ", or RankBox::all");
   }
   /// With rules, each axis of the mesh is one over which something is shared out.
   void check_axes() const {
