@@ -181,7 +181,7 @@ TEST_CASE("a mesh or rule that cannot be is refused with what would do", "[graph
   CHECK(refusal({{"data", 0}}, ddp()) == "mesh: axis 'data' of 0 ranks");
   CHECK(refusal({{"", 2}}, ddp()) == "mesh: axis 0 has no name");
   CHECK(refusal({{"data", 2}, {"data", 2}}, ddp()) == "mesh: two axes are named 'data'");
-  CHECK(refusal({{"data", 1 << 16}, {"more", 2}}, ddp()) == "mesh: more than 65536 ranks");
+  CHECK(refusal({{"data", 1 << 15}, {"more", 4}}, ddp()) == "mesh: more than 65536 ranks");
   CHECK(refusal({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}}, {}) ==
         "mesh: 5 axes where 4 are possible");
   CHECK(refusal({{"tensor", 2}}, ddp()) ==

@@ -59,3 +59,12 @@ TEST_CASE("homes of a tensor that exists are one of the mesh for each tile", "[g
           concat("plan 'g': PlanOptions::keep has tile 0 of 'w' at ", at,
                  " of mesh axis 'a'; from 0 to 1, or RankBox::all"));
 }
+
+TEST_CASE("an axis of a mesh has no more ranks than coordinates", "[graph][parts]") {
+  PlanOptions options{
+      .tile = 0, .mesh = {{"a", 32769}}, .rules = {{.role = Role::parameter, .mesh = "a"}}};
+  CHECK(Product().refusal(options, 0) ==
+        "mesh: axis 'a' of 32769 ranks; an axis has up to 32768, share the rest out over another");
+  options.mesh[0].size = 32768;
+  CHECK_NOTHROW(Plan(Product().graph, options, 32767));
+}

@@ -18,7 +18,8 @@ namespace nntile::passes {
 class MeshShape {
  public:
   static constexpr int most_ranks = 1 << 16;
-  static constexpr int few_ranks = 8;  // values go to them directly, not along trees
+  static constexpr int most_along_axis = 1 << 15;  // RankBox holds coordinates in 16 bits
+  static constexpr int few_ranks = 8;              // values go to them directly, not along trees
 
   /// Throws PlanError: no axis name, one given twice, a size below 1, too many axes or ranks.
   explicit MeshShape(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
@@ -29,6 +30,10 @@ class MeshShape {
       if (axes_[a].name.empty()) throw PlanError(concat("mesh: axis ", a, " has no name"));
       if (axes_[a].size < 1)
         throw PlanError(concat("mesh: axis '", axes_[a].name, "' of ", axes_[a].size, " ranks"));
+      if (axes_[a].size > most_along_axis)
+        throw PlanError(concat("mesh: axis '", axes_[a].name, "' of ", axes_[a].size, " ranks; an ",
+                               "axis has up to ", most_along_axis,
+                               ", share the rest out over another"));
       for (std::size_t b = 0; b < a; ++b)
         if (axes_[a].name == axes_[b].name)
           throw PlanError(concat("mesh: two axes are named '", axes_[a].name, "'"));
