@@ -68,3 +68,14 @@ TEST_CASE("an axis of a mesh has no more ranks than coordinates", "[graph][parts
   options.mesh[0].size = 32768;
   CHECK_NOTHROW(Plan(Product().graph, options, 32767));
 }
+
+TEST_CASE("places that are none, and room that is none, are refused", "[graph][places]") {
+  Product const of;
+  CHECK(of.refusal({.tile = 0, .capacity = {{device(-1), 64}}}) ==
+        "plan 'g': device -1 in PlanOptions::capacity; they count from 0");
+  CHECK(of.refusal({.tile = 0, .keep = {{"w", whole_w, Storage::stored, 1, {}, device(-3)}}}) ==
+        "plan 'g': device -3 in PlanOptions::keep; they count from 0");
+  for (Index const bytes : {Index{-1}, Index{INT64_MIN}})
+    CHECK(of.refusal({.tile = 0, .capacity = {{host, bytes}}}) ==
+          concat("plan 'g': ", bytes, " bytes of host in PlanOptions::capacity; from 0 on"));
+}

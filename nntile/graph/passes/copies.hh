@@ -24,10 +24,6 @@ class Homes {
  public:
   Homes(PlanData& plan, LogicalGraph const& graph, PlanOptions const& options) : plan_(plan) {
     DynamicArray<bool> used(options.place.size());
-    for (PlaceRule const& rule : options.place)
-      if (rule.place.device < 0)
-        throw PlanError(concat("plan '", plan.name, "': device ", rule.place.device,
-                               " in PlanOptions::place; they count from 0"));
     for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
       if (PlannedTensor& tensor = plan.tensors[t]; tensor.used && tensor.storage != Storage::view)
         tensor.place = find(options, tensor, used);

@@ -38,6 +38,31 @@ inline Index kept_bytes(PlanData const& plan, PlaceCapacity const& capacity) {
   return sum;
 }
 
+/// Throws PlanError where the options name a place that is none, or a capacity that is none, or two
+/// of one place.
+inline void check_places(std::string const& plan, PlanOptions const& options) {
+  auto const fail = [&](auto const&... text) {
+    throw PlanError(concat("plan '", plan, "': ", text...));
+  };
+  auto const check = [&](Place const& place, char const* option) {
+    if (place.device < 0)
+      fail("device ", place.device, " in PlanOptions::", option, "; they count from 0");
+  };
+  for (PlaceRule const& rule : options.place) check(rule.place, "place");
+  for (KeptTiling const& kept : options.keep) check(kept.place, "keep");
+  for (std::size_t i = 0; i < options.capacity.size(); ++i) {
+    PlaceCapacity const& capacity = options.capacity[i];
+    check(capacity.place, "capacity");
+    if (capacity.bytes < 0)
+      fail(capacity.bytes, " bytes of ", to_string(capacity.place),
+           " in PlanOptions::capacity; from 0 on");
+    for (std::size_t j = 0; j < i; ++j)
+      if (options.capacity[j].place == capacity.place)
+        fail("two capacities of ", to_string(capacity.place), ", ", options.capacity[j].bytes,
+             " and ", capacity.bytes, " bytes");
+  }
+}
+
 /// Whether the options leave all values on the host, of which no capacity is said.
 inline bool on_host_alone(PlanOptions const& options) {
   return options.place.empty() && options.capacity.empty() &&
@@ -119,14 +144,9 @@ inline Index least_capacity(PlanData const& plan, Homes const& homes,
 inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
                        bool tried = false) {
   if (on_host_alone(options)) return lifetime(std::move(plan));
+  check_places(plan.name, options);
   if (options.places_are_hints) return hint_places(std::move(plan), graph, options);
   Homes const homes(plan, graph, options);
-  for (std::size_t i = 0; i < options.capacity.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (options.capacity[j].place == options.capacity[i].place)
-        throw PlanError(concat(
-            "plan '", plan.name, "': two capacities of ", to_string(options.capacity[i].place),
-            ", ", options.capacity[j].bytes, " and ", options.capacity[i].bytes, " bytes"));
   try {
     return fit(plan, homes, options.capacity);
   } catch (PlaceFull const& full) {
