@@ -79,3 +79,18 @@ TEST_CASE("places that are none, and room that is none, are refused", "[graph][p
     CHECK(of.refusal({.tile = 0, .capacity = {{host, bytes}}}) ==
           concat("plan 'g': ", bytes, " bytes of host in PlanOptions::capacity; from 0 on"));
 }
+
+TEST_CASE("a rank has up to 255 places", "[graph][places]") {
+  LogicalGraph graph("many");
+  PlanOptions options{.tile = 0};
+  for (int i = 0; i < 254; ++i) {
+    gelutanh(graph.input({.shape = {4}}, concat("x", i)),
+             graph.tensor({.shape = {4}}, concat("y", i)));
+    graph.find(concat("y", i)).mark_output();
+    options.place.push_back({.tensors = concat("y", i), .place = device(i)});
+  }
+  CHECK_NOTHROW(Plan(graph, options));  // and the host
+  options.place.push_back({.tensors = "x0", .place = device(254)});
+  CHECK(message_of<PlanError>([&] { Plan(graph, options); }) ==
+        "plan 'many': its tensors live at more than 255 places; use fewer");
+}

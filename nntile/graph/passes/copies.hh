@@ -107,6 +107,7 @@ class CopyPass {
  public:
   static constexpr std::uint32_t ahead = 4;  // tasks
   static constexpr Index unlimited = INT64_MAX;
+  static constexpr std::size_t most_places = 255;  // counted in 8 bits
 
   /// `limits`: of what a place holds besides kept tensors; `rooms`: the same in errors.
   CopyPass(PlanData plan, Homes const& homes, std::vector<PlaceCapacity> const& limits,
@@ -151,6 +152,9 @@ class CopyPass {
   std::uint8_t index(Place const& place) {
     for (std::size_t i = 0; i < state_.size(); ++i)
       if (state_[i].place == place) return static_cast<std::uint8_t>(i);
+    if (state_.size() == most_places)
+      throw PlanError(concat("plan '", plan_.name, "': its tensors live at more than ", most_places,
+                             " places; use fewer"));
     state_.push_back({place});
     return static_cast<std::uint8_t>(state_.size() - 1);
   }
