@@ -303,8 +303,8 @@ class LogicalGraph {
 
   /// The tensor of a name, or an empty Node.
   Node find(std::string const& name) {
-    std::uint32_t const* const id = by_name_.find(name);
-    return id == nullptr ? Node{} : Node{*this, *id};
+    std::uint32_t const id = id_of(name);
+    return id == no_id ? Node{} : Node{*this, id};
   }
   /// The tensor of a name; throws GraphError where there is none.
   Node at(std::string const& name) {
@@ -315,6 +315,12 @@ class LogicalGraph {
                             tensors_.size(), did_you_mean(name, names)));
   }
 
+  /// The number of the tensor of a name; no_id where there is none.
+  std::uint32_t id_of(std::string_view name) const {
+    std::uint32_t const* const id = by_name_.find(name);
+    return id == nullptr ? no_id : *id;
+  }
+
   std::size_t tensor_count() const { return tensors_.size(); }
   std::size_t op_count() const { return ops_.size(); }
   TensorNode const& tensor_at(std::uint32_t id) const { return tensors_[id]; }
@@ -323,11 +329,9 @@ class LogicalGraph {
   /// The ops that its nodes call, each once.
   DynamicArray<OpInfo const*> ops() const {
     DynamicArray<OpInfo const*> result;
-    for (OpNode const& op : ops_) {
-      bool known = false;
-      for (OpInfo const* const info : result) known = known || info == op.info;
-      if (!known) result.push_back(op.info);
-    }
+    for (OpNode const& op : ops_)
+      if (std::find(result.begin(), result.end(), op.info) == result.end())
+        result.push_back(op.info);
     return result;
   }
 
@@ -350,12 +354,12 @@ class LogicalGraph {
   /// UTF-8; `given` is what the caller wrote of it.
   void check_free(std::string const& full, std::string const& given) {
     if (full.empty())
-      throw GraphError(concat("graph '", name_, "': a tensor without a name; give it one, such as ",
-                              "unique(\"x\")"));
+      throw GraphError(concat("graph '", name_,
+                              "': a tensor without a name; give it one, such as unique(\"x\")"));
     detail::check_text(full, "graph '", name_, "': the name of a tensor");
-    std::uint32_t const* const id = by_name_.find(full);
-    if (id == nullptr) return;
-    TensorSpec const& spec = tensors_[*id].spec;
+    std::uint32_t const id = id_of(full);
+    if (id == no_id) return;
+    TensorSpec const& spec = tensors_[id].spec;
     throw GraphError(concat("graph '", name_, "': a tensor '", full, "' exists already, of shape ",
                             to_string(spec.shape), " in ", name_of(spec.dtype), "; use it by at(\"",
                             full, "\"), or give the new one another name, ", "such as unique(\"",

@@ -27,6 +27,13 @@ class Homes {
     for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
       if (PlannedTensor& tensor = plan.tensors[t]; tensor.used && tensor.storage != Storage::view)
         tensor.place = find(options, tensor, used);
+    for (std::size_t k = options.keep.size(); k-- > 0;) {  // the first that fits comes last
+      KeptTiling const& kept = options.keep[k];
+      std::uint32_t const t = graph.id_of(kept.tensor);
+      if (t != no_id && places_kept(plan.tensors[t]) &&
+          kept.is_of(kept.tensor, plan.tensors[t].tiling))
+        plan.tensors[t].place = kept.place;
+    }
     for (std::size_t r = 0; r < used.size(); ++r)
       if (PlaceRule const& rule = options.place[r];
           !used[r] && !rule.optional && rule.tensors != "*")
@@ -57,11 +64,11 @@ class Homes {
               (rule.role == Role::any || rule.role == role_of(tensor.attributes));
       if (found) place = rule.place, used[r] = true;
     }
-    if (tensor.storage == Storage::adopted) return host;  // the caller's memory
-    for (KeptTiling const& kept : options.keep)
-      if (kept.is_of(tensor.name, tensor.tiling) && tensor.storage != Storage::arena)
-        return kept.place;
-    return place;
+    return tensor.storage == Storage::adopted ? host : place;  // the caller's memory
+  }
+  static bool places_kept(PlannedTensor const& tensor) {
+    return tensor.used &&
+           (tensor.storage == Storage::stored || tensor.storage == Storage::double_buffered);
   }
   bool on_device(PlannedTask const& task, std::size_t tensors) {
     for (Use<BufferId> const& use : plan_.uses_of(task)) {

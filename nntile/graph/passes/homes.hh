@@ -47,6 +47,7 @@ class HomePass {
     kept_of_.resize(graph_.tensor_count());
     for (PlannedTensor const& tensor : plan_.tensors)
       if (tensor.attributes.persistent) kept_names_.insert(tensor.name);
+    for (KeptTiling const& kept : options_.keep) find_homes(kept);
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used && plan_.tensors[t].storage != Storage::view) place(t);
     for (std::size_t r = 0; r < used_.size(); ++r)
@@ -151,19 +152,27 @@ class HomePass {
     return cut;
   }
 
+  /// Notes homes that a tensor of the graph has already: the first ones that are given.
+  void find_homes(KeptTiling const& kept) {
+    std::uint32_t const t = graph_.id_of(kept.tensor);
+    if (t == no_id || kept.homes.empty() || kept_of_[t] != nullptr) return;
+    PlannedTensor const& tensor = plan_.tensors[t];
+    if (!tensor.used || tensor.storage == Storage::view || tensor.storage == Storage::arena ||
+        !kept.is_of(tensor.name, tensor.tiling))
+      return;
+    kept_of_[t] = &kept.homes;
+    kept_.push_back(t);
+  }
   void place(std::uint32_t t) {
     PlannedTensor const& tensor = plan_.tensors[t];
-    for (KeptTiling const& kept : options_.keep)
-      if (kept.is_of(tensor.name, tensor.tiling) && !kept.homes.empty() &&
-          tensor.storage != Storage::arena) {
-        for (std::size_t r = 0; r < options_.rules.size(); ++r)  // rules that placed it before
-          if (ShardRule const& rule = options_.rules[r];
-              fits(rule, tensor) &&
-              (rule.axis.empty() ||
-               std::find(axes_[t].begin(), axes_[t].end(), rule.axis) != axes_[t].end()))
-            used_[r] = true;
-        return keep(t, kept.homes);
-      }
+    if (kept_of_[t] != nullptr) {
+      for (std::size_t r = 0; r < options_.rules.size(); ++r)  // rules that placed it before
+        if (ShardRule const& rule = options_.rules[r];
+            fits(rule, tensor) && (rule.axis.empty() || std::find(axes_[t].begin(), axes_[t].end(),
+                                                                  rule.axis) != axes_[t].end()))
+          used_[r] = true;
+      return keep(t, *kept_of_[t]);
+    }
     std::uint32_t taken = put(t);  // bits of the mesh's axes
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d) {
       ShardRule const* const rule = axes_[t][d].empty() ? nullptr : rule_for(t, axes_[t][d], taken);
@@ -230,7 +239,6 @@ class HomePass {
   /// Takes over the homes that a tensor has already.
   void keep(std::uint32_t t, std::vector<TileHome> const& homes) {
     check(plan_.tensors[t], homes);
-    kept_of_[t] = &homes;
     for (TileHome const& home : homes)
       dealt_of_[t] = static_cast<std::uint8_t>(dealt_of_[t] | dealt_axes(home));
     for (std::size_t a = 0; a < mesh_.axes(); ++a) cuts_of_[t][a] = kept_cut(t, homes, a);
@@ -298,11 +306,9 @@ class HomePass {
       return b;
     };
     std::vector<bool> exists(plan_.buffers.size());
-    for (KeptTiling const& kept : options_.keep)
-      for (std::uint32_t t = 0; t < graph_.tensor_count() && !kept.homes.empty(); ++t)
-        if (kept_of_[t] == &kept.homes)
-          for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile)
-            if (std::uint32_t const b = plan_.buffer_of(t, tile); b != no_id) exists[b] = true;
+    for (std::uint32_t const t : kept_)
+      for (std::uint32_t tile = 0; tile < kept_of_[t]->size(); ++tile)
+        if (std::uint32_t const b = plan_.buffer_of(t, tile); b != no_id) exists[b] = true;
     for (PlannedTask const& task : plan_.tasks) {
       std::uint32_t first = no_id;
       for (Use<BufferId> const& use : plan_.uses_of(task)) {
@@ -318,21 +324,20 @@ class HomePass {
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
       if (is_dealt(dealt_[b])) bytes[find(b)] += plan_.buffers[b].bytes;
-    for (KeptTiling const& kept : options_.keep)
-      for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
-        if (kept_of_[t] == &kept.homes)
-          for (std::uint32_t tile = 0; tile < kept.homes.size(); ++tile) {
-            std::uint32_t const b = plan_.buffer_of(t, tile);
-            if (b == no_id || !is_dealt(dealt_[b])) continue;
-            std::uint32_t const root = find(b);
-            std::int16_t& at = homes_[root].box.at[a];
-            if (at != RankBox::all && at != kept.homes[tile].box.at[a])
-              fail("tile ", tile, " of '", kept.tensor, "' exists at ", kept.homes[tile].box.at[a],
-                   " of mesh axis '", mesh_.axis(a).name, "', and is written together with one at ",
-                   at);
-            at = kept.homes[tile].box.at[a];
-            load_.add(homes_[b].box, a, at, std::exchange(bytes[root], 0));
-          }
+    for (std::uint32_t const t : kept_)
+      for (std::uint32_t tile = 0; tile < kept_of_[t]->size(); ++tile) {
+        std::uint32_t const b = plan_.buffer_of(t, tile);
+        if (b == no_id || !is_dealt(dealt_[b])) continue;
+        std::uint32_t const root = find(b);
+        std::int16_t const own = (*kept_of_[t])[tile].box.at[a];
+        std::int16_t& at = homes_[root].box.at[a];
+        if (at != RankBox::all && at != own)
+          fail("tile ", tile, " of '", plan_.tensors[t].name, "' exists at ", own,
+               " of mesh axis '", mesh_.axis(a).name, "', and is written together with one at ",
+               at);
+        at = own;
+        load_.add(homes_[b].box, a, at, std::exchange(bytes[root], 0));
+      }
     load_.begin(a);
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) {
       if (!is_dealt(dealt_[b])) continue;
@@ -483,6 +488,7 @@ class HomePass {
   std::vector<RankBox> at_;                              // coordinates of stages, by tensor
   std::vector<std::uint8_t> dealt_of_;                   // bits of the mesh's axes, by tensor
   std::vector<std::vector<TileHome> const*> kept_of_;    // homes that a tensor has already
+  std::vector<std::uint32_t> kept_;                      // those tensors, in the order of keep
   std::vector<std::uint8_t> dealt_;                      // bits of the mesh's axes, by buffer
   std::vector<TileHome> homes_;
   RankLoads load_{mesh_};

@@ -48,19 +48,13 @@ class StoragePass {
   }
 
  private:
-  std::uint32_t find(std::string_view name) const {
-    for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
-      if (graph_.tensor_at(t).name == name) return t;
-    return no_id;
-  }
-
   bool exists(KeptTiling const& kept) const {
-    std::uint32_t const t = find(kept.tensor);
+    std::uint32_t const t = graph_.id_of(kept.tensor);
     return t != no_id && kept.tiling.shape() == dims_.shape_of(t);
   }
 
   void set(char const* option, std::string const& name, Storage storage) {
-    std::uint32_t const t = find(name);
+    std::uint32_t const t = graph_.id_of(name);
     if (t == no_id || !graph_.tensor_at(t).attributes.external) fail_no_input(option, name, t);
     if (storages_[t] != Storage::stored && storages_[t] != storage)
       throw PlanError(concat("plan '", graph_.name(), "': PlanOptions::", option, " names '", name,

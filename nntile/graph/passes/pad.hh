@@ -26,10 +26,10 @@ class PadPass {
   PlanData run() {
     find_obstacles();
     for (KeptTiling const& kept : options_.keep)
-      for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t)
-        if (plan_.tensors[t].name == kept.tensor && plan_.tensors[t].tiling == kept.tiling &&
-            kept.column_unit != 1 && padable(t))
-          set(t, std::clamp<Index>(kept.column_unit, 0, most_bytes + 1) * size(t));
+      if (std::uint32_t const t = graph_.id_of(kept.tensor);
+          kept.column_unit != 1 && t != no_id && plan_.tensors[t].tiling == kept.tiling &&
+          padable(t))
+        set(t, std::clamp<Index>(kept.column_unit, 0, most_bytes + 1) * size(t));
     for (TilePadding const& padding : options_.pad) {
       if (padding.tensor.empty())
         pad_all(padding.bytes);

@@ -256,22 +256,20 @@ class TilePass {
   void keep_tilings() {
     kept_.assign(parent_.size(), nullptr);
     kept_of_.assign(parent_.size(), nullptr);
-    for (KeptTiling const& kept : options_.keep)
-      for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
-        if (!used_[t] || graph_.tensor_at(t).name != kept.tensor ||
-            !(dims_.shape_of(t) == kept.tiling.shape()))
-          continue;
-        for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
-          std::size_t const root = find(first_[t] + d);
-          if (kept_[root] != nullptr && !(*kept_[root] == kept.tiling.axis(d)))
-            throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ",
-                                   kept.tiling.axis(d).count(), " tiles along dimension ", d,
-                                   ", but '", *kept_of_[root], "', which must agree in graph '",
-                                   graph_.name(), "', into ", kept_[root]->count(),
-                                   "; plan that graph first"));
-          kept_[root] = &kept.tiling.axis(d), kept_of_[root] = &kept.tensor;
-        }
+    for (KeptTiling const& kept : options_.keep) {
+      std::uint32_t const t = graph_.id_of(kept.tensor);
+      if (t == no_id || !used_[t] || !(dims_.shape_of(t) == kept.tiling.shape())) continue;
+      for (std::size_t d = 0; d < kept.tiling.rank(); ++d) {
+        std::size_t const root = find(first_[t] + d);
+        if (kept_[root] != nullptr && !(*kept_[root] == kept.tiling.axis(d)))
+          throw PlanError(concat("tile: '", kept.tensor, "' exists and is cut into ",
+                                 kept.tiling.axis(d).count(), " tiles along dimension ", d,
+                                 ", but '", *kept_of_[root], "', which must agree in graph '",
+                                 graph_.name(), "', into ", kept_[root]->count(),
+                                 "; plan that graph first"));
+        kept_[root] = &kept.tiling.axis(d), kept_of_[root] = &kept.tensor;
       }
+    }
   }
 
   /// Remembers, for each class, the class just inside it in a side of a matrix.
@@ -307,7 +305,7 @@ class TilePass {
             "tile: '", *kept_of_[root], "' exists and has ", kept_[root]->count(), " tiles along ",
             names_[root].empty() ? "an axis" : concat("axis '", names_[root], "'"), ", which must ",
             whole_[root] ? "stay whole" : "be single indices", " in graph '", graph_.name(),
-            "'; plan that graph first, and the ", "others of its store take over its cuts"));
+            "'; plan that graph first, and the others of its store take over its cuts"));
       return *kept_[root];
     }
     if (single_[root]) {
