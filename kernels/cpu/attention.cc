@@ -213,8 +213,8 @@ template <class T> struct Attention {
       sum = select(seen_by<V>(i, key, diagonal), sum + power, sum);
     }
     // A NaN or infinite score has made the sum NaN; the maximum joins it, so that the chain goes on
-    // as NaN.
-    store(running.max + i, select(sum == sum, top, sum));
+    // as NaN. Of zeros of either sign, +0 is the largest, whatever max has chosen.
+    store(running.max + i, select(sum == sum, top + Value(0), sum));
     store(running.sum + i, sum);
     store(running.kept + i, kept);
   }

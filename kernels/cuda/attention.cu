@@ -131,8 +131,8 @@ template <class T> struct Attention {
       if (query < side) {
         total = total * block.number(kept, query);
         for (int j = 0; j < keys && sees(query, j); ++j) total += block.pair_at(j, query);
-        // A NaN or infinite score has made the sum NaN; the maximum joins it.
-        top = total == total ? next : total;
+        // A NaN or infinite score has made the sum NaN; the maximum joins it. It is never -0.
+        top = total == total ? next + V(0) : total;
       }
       block.add(sums, {task.v + key * task.ld, task.ld, keys}, task.d, diagonal >= side - 1, sees);
     }

@@ -10,9 +10,10 @@
 namespace nntile {
 namespace ops {
 
-/// NaN-propagating maximum: the order of every maximum that is subtracted before an exponential.
+/// NaN-propagating maximum: the order of every maximum that is subtracted before an exponential;
+/// never -0.
 template <std::floating_point V> constexpr V maximum(V a, V b) {
-  return a != a ? a : b != b ? b : a > b ? a : b;
+  return a != a ? a : b != b ? b : (a > b ? a : b) + V(0);
 }
 
 struct SoftmaxBackwardAttrs {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/attention.hh"
 
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/support/eager_gradient.hh"
 #include "tests/support/op_driver.hh"
@@ -171,6 +173,30 @@ TEST_CASE("attention of -inf scores alone is NaN, of some is the others' mean",
   for (Index key = 70; key < 80; ++key)
     operands[1].set(key, -std::numeric_limits<double>::infinity());
   CHECK(std::isnan(test::run_kernel(c, DType::fp32, operands)[3].get(0)));
+}
+
+TEST_CASE("attention has no maximum of -0, in whatever order zeros of either sign come",
+          "[ops][attention]") {
+  auto c = forward_case({1, 1, 70, 70}, {.causal = true, .scale = 1});
+  for (DType const element : {DType::fp64, DType::fp32, DType::bf16}) {
+    auto operands = test::make_operands(c, element);
+    double const tiny = element == DType::fp64 ? 1e-200 : 1e-30;  // its square rounds to 0
+    for (Index i = 0; i < 70; ++i) {
+      operands[0].set(i, tiny);
+      operands[1].set(i, i % 7 == 3 ? tiny : -tiny);
+    }
+    std::vector<std::vector<Array>> results;
+    if (element == DType::fp64) results.push_back(test::run_reference(c, element, operands));
+    for (test::Cuts const& cuts :
+         {test::Cuts{}, test::Cuts{{"i", {3, 67}}}, test::Cuts{{"j", {64, 6}}}})
+      for (Isa const isa : test::instruction_sets())
+        results.push_back(test::run_kernel(c, element, operands, {.cuts = cuts, .isa = isa}));
+    for (auto const& result : results)
+      for (Index i = 0; i < 70; ++i) {
+        INFO(name_of(element) << " " << &result - results.data() << " " << i);
+        CHECK((result[4].get(i) == 0 && !std::signbit(result[4].get(i))));
+      }
+  }
 }
 
 TEST_CASE("attention_backward gives equal bits for every cut of queries and keys",

@@ -330,6 +330,11 @@ TEST_CASE("attention on the device meets NaN, infinite and masked scores as the 
       for (Index at = 0; at < 128; ++at) x[1].set(at, -INFINITY);
     };
     check_bits(c, {{"j", {64, 6}}});
+    c.prepare = [](std::vector<Array>& x) {  // scores of +0 and -0
+      set_all(x[0], 1e-200);
+      for (Index at = 0; at < x[1].count(); ++at) x[1].set(at, at % 7 == 3 ? 1e-200 : -1e-200);
+    };
+    check_bits(c);
   }
 }
 

@@ -222,7 +222,7 @@ MUTANTS = [
     ("edge of a tile", "attention.cu", ("return «j <= i + diagonal»;", "j < i + diagonal")),
     ("edge of a tile", "attention.cu", ("if («block.inner_at(j) < keys» && sees", "true")),
     ("order", "attention.cu", ("total += block.pair_at(«j», query);", "keys - 1 - j")),
-    ("NaN", "attention.cu", ("top = «total == total ? next : total»;", "next")),
+    ("NaN", "attention.cu", ("top = «total == total ? next + V(0) : total»;", "next + V(0)")),
 
     ("rounding", "cast.cu", ("convert<To>(«run.of[k]»);", "static_cast<From>(static_cast<float>(run.of[k]))")),
     ("end of memory", "cast.cu", ("To* const to = y + («i + c * of_y»);", "i + c * of_y + 1")),
