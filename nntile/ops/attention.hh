@@ -223,9 +223,10 @@ struct AttentionBackward {
 /// the sequences aligned at their ends. Order: q is scaled first, with one rounding; key blocks of
 /// 64 upwards, each with the new maximum m (0 in place of -inf), sum and out times exp(old m - m),
 /// then keys ascending: sum += p, out = fma(p, v, out); masked keys take no part; at the end out
-/// times 1 / sum. A NaN score makes its row NaN; a row of nothing but -inf gives NaN, as in
-/// PyTorch; without any key, out = 0, max = -inf and sum = 0. `cached`: k and v have the slots of a
-/// cache, as kv_cache_append fills it, and query i, with or without `causal`, sees slot j where j
+/// times 1 / sum. A NaN or +inf score makes its row NaN, max and sum too; a row of nothing but -inf
+/// gives NaN, as in PyTorch; without any key, out = 0, max = -inf and sum = 0. `cached`: k and v
+/// have the slots of a cache, as kv_cache_append fills it, and query i, with or without `causal`,
+/// sees slot j where j
 /// <= start + i; the bits are those of the whole sequence, whatever else the slots hold. dtypes
 /// {every float}; statistics and sums fp32 (fp64 for fp64); start int64. Cost: 4 d flops a pair
 /// that is not masked, of a cache counted for all slots. Throws ShapeError where `causal` or
@@ -334,7 +335,7 @@ struct Attention {
               value = std::fma(weight, V(v[e]), value);
             }
           }
-          max = top;
+          max = total == total ? top : total;
           sum = total;
           for (Index e = 0; e < d; ++e) {
             V const value = sums[static_cast<std::size_t>(e)];

@@ -175,6 +175,25 @@ TEST_CASE("attention of -inf scores alone is NaN, of some is the others' mean",
   CHECK(std::isnan(test::run_kernel(c, DType::fp32, operands)[3].get(0)));
 }
 
+TEST_CASE(
+    "attention of a NaN or +inf score is NaN, its maximum and sum too, by the reference as well",
+    "[ops][attention]") {
+  auto c = forward_case({1, 1, 2, 80}, {.scale = 1});
+  for (double const score : {std::nan(""), std::numeric_limits<double>::infinity()})
+    for (Index const key : {5, 70}) {
+      auto operands = test::make_operands(c, DType::fp64);
+      operands[0].set(0, 1);
+      operands[0].set(1, 1);
+      operands[1].set(key, score);
+      std::vector<std::vector<Array>> results{test::run_reference(c, DType::fp64, operands)};
+      for (test::Cuts const& cuts : {test::Cuts{}, test::Cuts{{"j", {64, 16}}}})
+        for (Isa const isa : test::instruction_sets())
+          results.push_back(test::run_kernel(c, DType::fp64, operands, {.cuts = cuts, .isa = isa}));
+      for (auto const& result : results)
+        for (std::size_t o = 3; o < 6; ++o) CHECK(std::isnan(result[o].get(1)));
+    }
+}
+
 TEST_CASE("attention has no maximum of -0, in whatever order zeros of either sign come",
           "[ops][attention]") {
   auto c = forward_case({1, 1, 70, 70}, {.causal = true, .scale = 1});
