@@ -61,7 +61,7 @@ def check_rules(runs):
         need(found == [['mesh', mesh], *(['rule', rule] for rule in rules)], f'{ranks} ranks {" ".join(share)} have their rules: {found}')
 
 
-def narrow(runs):
+def progress_in_a_narrow_terminal(runs):
     """Progress on a terminal of 20 columns, whose row a longer line would not be replaced in."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 20, 0, 0))
@@ -249,7 +249,7 @@ def main():
     nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
     need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr and 'no checkpoint' in nothing.stderr,
          f'a loss that is not finite stops: {nothing.stderr.strip()}')
-    narrow(runs)
+    progress_in_a_narrow_terminal(runs)
     for command in ([], ['train'], ['generate'], ['info']):
         help_text = runs.call(*command, '--help')
         need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
