@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "nntile/nn/linear.hh"
 #include "nntile/ops/adamw_step.hh"
@@ -120,6 +121,13 @@ TEST_CASE("a node that is not kept, or came later, is refused by name", "[graph]
                  "'late' was added after the graph had been planned"));
   CHECK_THROWS_AS(run[Node()], GraphError);
   CHECK(contains(message_of<LifetimeError>([&] { run(); }), "input 'x'"));
+
+  TensorStore<Serial> store(runtime);
+  CompiledGraph<Serial> compiled = compile(graph, store);
+  Node const later = scale(z).named("later");
+  Graph<Serial> compiled_before(graph, std::move(compiled));
+  CHECK(contains(message_of<GraphError>([&] { compiled_before[later]; }),
+                 "'later' was added after the graph had been planned"));
 }
 
 TEST_CASE("a tensor that is renamed behind the plan is refused, not another's", "[graph][graph]") {
