@@ -2,6 +2,7 @@
 // Sums of squares in fp64, and scaling by a factor that is data.
 #include "nntile/ops/global_norm.hh"
 
+#include "kernels/cpu/chain.hh"
 #include "kernels/cpu/reduce.hh"
 
 namespace nntile::kernels::NNTILE_ISA {
@@ -31,9 +32,11 @@ struct GlobalNormAdd {
     auto const args = arguments<ops::GlobalNormAdd>(call);
     using Operand = ops::GlobalNormAdd::Operand;
     Buffers<ops::GlobalNormAdd> const buffers(call);
-    double const part = *buffers.at<double const>(Operand::part);
-    double& total = *buffers.at<double>(Operand::total);
-    total = args.beta == 0 ? part : args.beta * total + part;
+    double const* const part = buffers.at<double const>(Operand::part);
+    double* const total = buffers.at<double>(Operand::total);
+    for_each_vec<double>(1, [&](Index i, auto lanes) {
+      update(total + i, args.beta, load(part + i, lanes), lanes);
+    });
     return {};
   }
 };

@@ -51,10 +51,9 @@ template <class> struct GlobalNormAdd : Scalar<ops::GlobalNormAdd, GlobalNormAdd
   NNTILE_DEVICE void operator()(Thread& thread) const {
     using Operand = ops::GlobalNormAdd::Operand;
     if (thread.rank() != 0) return;
-    double const beta = this->call.args().beta;
     double const part = *this->call.buffers().template at<double const>(Operand::part);
-    double& total = *this->call.buffers().template at<double>(Operand::total);
-    total = beta == 0 ? part : beta * total + part;
+    double* const total = this->call.buffers().template at<double>(Operand::total);
+    *total = updated_at<double>(total, this->call.args().beta, Vec<double>(part)).v;
   }
 };
 

@@ -35,6 +35,17 @@ TEST_CASE("global_norm_add starts anew where beta is 0", "[ops][global_norm]") {
     test::check_op(op_case<ops::GlobalNormAdd>({.beta = beta}, {Shape{}, Shape{}}));
 }
 
+TEST_CASE("global_norm_add rounds once", "[ops][global_norm]") {
+  auto const c = op_case<ops::GlobalNormAdd>({.beta = 1 + 0x1p-30}, {Shape{}, Shape{}});
+  auto operands = test::make_operands(c, DType::fp64);
+  operands[0].set(0, -1);
+  operands[1].set(0, 1 - 0x1p-30);  // beta times this is 1 - 0x1p-60, and 1 once rounded
+  CHECK(test::run_reference(c, DType::fp64, operands)[1].get(0) == -0x1p-60);
+  for (Isa const isa : test::instruction_sets())
+    if (isa != Isa::v2)  // has no fma
+      CHECK(test::run_kernel(c, DType::fp64, operands, {.isa = isa})[1].get(0) == -0x1p-60);
+}
+
 TEST_CASE("clip_scale is at most 1, NaN for NaN and 0 for infinity", "[ops][global_norm]") {
   auto const scale = [](double total) {
     auto c = op_case<ops::ClipScale>({.max_norm = 2}, {Shape{}, Shape{}});

@@ -292,6 +292,13 @@ TEST_CASE("rows of edges on the device have the CPU's maxima, sums and quotients
   }
 }
 
+TEST_CASE("global_norm_add rounds once on the device as on the CPU", "[ops][simt_edges]") {
+  if (!comparable()) return;
+  OpCase c = op_case<ops::GlobalNormAdd>({.beta = 1 + 0x1p-30}, {{}, {}});
+  c.prepare = [](std::vector<Array>& x) { set_all(x[0], -1), set_all(x[1], 1 - 0x1p-30); };
+  CHECK(check_bits(c) == 1);
+}
+
 TEST_CASE("a step of AdamW on the device divides and takes roots of edges as the CPU does",
           "[ops][simt_edges]") {
   if (!comparable()) return;
