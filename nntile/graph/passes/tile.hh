@@ -63,9 +63,7 @@ class TilePass {
                     "that one out, or leave '", name, "' out of PlanOptions::adopted");
     }
     keep_tilings();
-    collect_groups_of_axes();
-    if (!groups_.empty())
-      for (std::size_t const o : ops) collect_blocks(graph_.op_at(o));
+    collect_groups_of_axes(ops);
     collect_marks();
     if (Index const extent = dims_.shape_of(t)[d]; short_groups(root, extent))
       return concat("the ", graph_.numerics().groups[groups_[root]].groups,
@@ -83,9 +81,7 @@ class TilePass {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
-    collect_groups_of_axes();
-    if (!groups_.empty())
-      for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
+    collect_groups_of_axes(ops);
     collect_marks();
     collect_adopted();
     keep_tilings();
@@ -180,9 +176,9 @@ class TilePass {
   }
 
   /// Finds the canonical groups of each class, by any name that a dimension has in its class of the
-  /// whole graph: what is pruned, because of what a program keeps, decides no bit. Throws PlanError
+  /// whole graph: what is pruned decides no bit; and the classes that have blocks. Throws PlanError
   /// where two names of one class contradict, and for an axis that no tensor has.
-  void collect_groups_of_axes() {
+  void collect_groups_of_axes(DynamicArray<std::size_t> const& ops) {
     if (graph_.numerics().groups.empty()) return;
     auto const kept_parent = parent_;
     auto const kept_whole = whole_;
@@ -192,6 +188,7 @@ class TilePass {
     collect_groups_by_name();
     for (std::size_t id = 0; id < parent_.size(); ++id) groups_[id] = groups_[find(id)];
     parent_ = kept_parent, whole_ = kept_whole;
+    for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
   }
   void collect_groups_by_name() {
     auto const& given = graph_.numerics().groups;
