@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/graph/plan.hh"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -146,6 +147,25 @@ TEST_CASE("axes that lie inside each other in two products are cut", "[graph][pl
   gemm({.ndim = 2}, s, graph.input({.shape = {4, 6, 3}}, "v")).mark_output();  // p inside q
   gemm({.ndim = 2}, t, graph.input({.shape = {6, 4, 3}}, "w")).mark_output();  // q inside p
   CHECK(Plan(graph, {.tile = 2}).tensors()[s.id()].tiling.tile_count() > 1);
+}
+
+TEST_CASE("axes that lie inside one another in many ways are cut soon", "[graph][plan]") {
+  constexpr int count = 64;  // 10^13 ways from the last one in
+  LogicalGraph graph;
+  std::vector<Node> axes;
+  for (int i = 0; i < count; ++i) axes.push_back(graph.input({.shape = {2}}, concat("a", i)));
+  for (int i = 1; i < count; ++i)
+    for (int inner = std::max(i - 2, 0); inner < i; ++inner) {
+      Node const side = graph.input({.shape = {2, 2}}, concat("s", i, ".", inner));
+      auto const at = [&](int axis) { return axes[static_cast<std::size_t>(axis)]; };
+      gemm(at(inner), side).mark_output();
+      gemm(side, at(i)).mark_output();
+      gemm({.ndim = 2}, side, side).mark_output();
+    }
+  Plan const plan(graph, {.tile = 4});
+  for (int i = 0; i < count; ++i)
+    CHECK(plan.tensors()[axes[static_cast<std::size_t>(i)].id()].tiling.axis(0).size(0) ==
+          (i < 2 ? 2 : 1));
 }
 
 TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {

@@ -88,7 +88,7 @@ class TilePass {
     for (std::size_t const op : ops) collect_groups(graph_.op_at(op));
     cut_.resize(parent_.size());
     done_.assign(parent_.size(), false);
-    visiting_.assign(parent_.size(), false);
+    inner_extents_.assign(parent_.size(), unknown);
     std::vector<Tiling> tilings;
     for (std::size_t t = 0; t < graph_.tensor_count(); ++t) {
       std::vector<AxisTiling> dimensions;
@@ -318,9 +318,7 @@ class TilePass {
     if (whole_[root] || extent <= 1 || short_groups(root, extent)) return AxisTiling::whole(extent);
     Index const ranks = ranks_along(root);
     if (options_.tile <= 0 && ranks == 1) return AxisTiling::whole(extent);
-    Index inside = 1;
-    for (std::size_t const inner : inner_[root])
-      if (inner != root) inside = std::max(inside, inner_extent(inner));
+    Index const inside = extent_inside(root);
     Index const wished =
         options_.tile <= 0 ? extent : std::clamp<Index>(options_.tile / inside, 1, extent);
     if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
@@ -389,16 +387,23 @@ class TilePass {
     return (size + unit - 1) / unit * unit;
   }
 
-  /// Elements that a tile of the class has along its group so far.
+  /// Elements that a tile of the class has along its group so far; noted if no cycle is inside.
   Index inner_extent(std::size_t root) {
-    if (visiting_[root]) return 1;  // classes that lie inside each other, in two products
-    visiting_[root] = true;
+    Index& noted = inner_extents_[root];
+    if (noted == visiting) return ++cycles_, 1;  // inside each other, in two products
+    if (noted >= 0) return noted;
+    noted = visiting;
+    std::size_t const cycles = cycles_;
     Index const own = single_[root] ? 1 : cut(root, class_extent(root)).size(0);
-    Index inside = 1;
+    Index const result = own * extent_inside(root);
+    noted = cycles_ == cycles ? result : unknown;
+    return result;
+  }
+  Index extent_inside(std::size_t root) {
+    Index most = 1;
     for (std::size_t const inner : inner_[root])
-      if (inner != root) inside = std::max(inside, inner_extent(inner));
-    visiting_[root] = false;
-    return own * inside;
+      if (inner != root) most = std::max(most, inner_extent(inner));
+    return most;
   }
   /// The tensor that a dimension is of.
   std::uint32_t tensor_of(std::size_t id) const {
@@ -437,6 +442,7 @@ class TilePass {
   }
 
   static constexpr std::size_t none = ~std::size_t{0};
+  static constexpr Index unknown = -1, visiting = -2;  // inner extents
 
   LogicalGraph const& graph_;
   PlanOptions const& options_;
@@ -457,7 +463,8 @@ class TilePass {
   DynamicArray<std::string const*> kept_of_;  // the tensors that have these
   std::vector<AxisTiling> cut_;
   DynamicArray<bool> done_;
-  DynamicArray<bool> visiting_;
+  DynamicArray<Index> inner_extents_;
+  std::size_t cycles_ = 0;  // met so far
 };
 
 /// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
