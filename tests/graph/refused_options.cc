@@ -69,6 +69,22 @@ TEST_CASE("an axis of a mesh has no more ranks than coordinates", "[graph][parts
   CHECK_NOTHROW(Plan(Product().graph, options, 32767));
 }
 
+TEST_CASE("what is advised for a rule that is refused would do", "[graph][parts]") {
+  auto const refusal = [](ShardRule const& first, ShardRule const& second) {
+    return Product().refusal({.tile = 0, .mesh = {{"a", 2}}, .rules = {first, second}}, 0);
+  };
+  ShardRule const w{.tensors = "w", .mesh = "a"};
+  for (int const at : {-2, INT32_MIN})
+    CHECK(refusal(w, {.tensors = "x", .mesh = "a", .at = at}) ==
+          concat("plan 'g': rule (tensors 'x', role any, axis '', mesh 'a', at ", at,
+                 "): the mesh ", "has 2 ranks along that axis; use at from 0 to 1"));
+  for (char const* const again : {"w", "w*"})
+    CHECK(refusal(w, {.tensors = again, .mesh = "a"}) ==
+          concat("plan 'g': rule (tensors '", again, "', role any, axis '', mesh 'a') fits no ",
+                 "tensor that another rule has not placed"));
+  CHECK(contains(refusal(w, {.tensors = "X*", .mesh = "a"}), "; did you mean 'x'?"));
+}
+
 TEST_CASE("places that are none, and room that is none, are refused", "[graph][places]") {
   Product const of;
   CHECK(of.refusal({.tile = 0, .capacity = {{device(-1), 64}}}) ==

@@ -383,7 +383,6 @@ class HomePass {
           cut_at(b, a, result.box.at[a]);
     }
   }
-
   template <class... Text> [[noreturn]] void fail(Text const&... text) const {
     throw PlanError(concat("plan '", plan_.name, "': ", text...));
   }
@@ -400,8 +399,8 @@ class HomePass {
                 rule.mesh.empty() ? ".at" : ".axis, or .at");
     if (rule.at < 0 || rule.at >= mesh_.axis(a).size)
       fail_rule(rule, ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
-                "from 0 to ", mesh_.axis(a).size - 1, ", or {\"", rule.mesh, "\", ", rule.at + 1,
-                "}");
+                "from 0 to ", mesh_.axis(a).size - 1,
+                rule.at < 0 ? "" : concat(", or {\"", rule.mesh, "\", ", Index{rule.at} + 1, "}"));
   }
   void check(PlannedTensor const& tensor, std::vector<TileHome> const& homes) const {
     if (static_cast<Index>(homes.size()) != tensor.tiling.tile_count())
@@ -459,9 +458,11 @@ class HomePass {
     DynamicArray<std::string_view> names;
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t)
       if (plan_.tensors[t].used) names.push_back(plan_.tensors[t].name);
-    std::string_view stem = rule.tensors;
-    if (stem.ends_with('*')) stem.remove_suffix(1);
-    fail_rule(rule, " fits no tensor that another rule has not placed", did_you_mean(stem, names));
+    auto const is_of = [&](std::string_view name) { return matches(rule.tensors, name); };
+    bool const placed = std::any_of(names.begin(), names.end(), is_of);
+    std::string_view const stem(rule.tensors.data(), rule.tensors.find_last_not_of('*') + 1);
+    fail_rule(rule, " fits no tensor that another rule has not placed",
+              placed ? "" : did_you_mean(stem, names));
   }
   [[noreturn]] void fail_tiles(std::uint32_t t, std::size_t d, ShardRule const& rule, Index tiles,
                                Index parts) {
