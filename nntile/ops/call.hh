@@ -105,10 +105,19 @@ template <class Op> consteval bool checked_op() {
   }
   if constexpr (requires {
                   { Op::operands } -> std::convertible_to<Operands const&>;
-                })
+                }) {
     static_assert(
         has_result<Op>(),
         "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
+    if constexpr (requires { requires Op::elementwise; }) {
+      static_assert(Op::applies(),
+                    "an elementwise op needs `template <class V> static constexpr V apply(Attrs "
+                    "const&, V x, V y, ...)`: a value for each operand but the last, the result");
+      static_assert(!Op::updates() || Op::has_beta(),
+                    "an elementwise op whose result is of Access::update needs `double beta` in "
+                    "its Attrs");
+    }
+  }
 #ifndef __CUDACC__  // nvcc spells enumerators in another way
   if constexpr (requires {
                   requires OperandName<typename Op::Operand>;

@@ -30,6 +30,11 @@ template <class Op>
 concept HasTypes = requires { Op::types; };
 template <class Op>
 concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
+/// Not Elementwise, or as that base asks.
+template <class Op>
+concept FitsElementwise = !requires { requires Op::elementwise; } || requires {
+  requires Op::applies() && (!Op::updates() || Op::has_beta());
+};
 
 }  // namespace detail
 
@@ -61,6 +66,7 @@ concept OpStruct = Empty<Op> && requires(typename Op::Attrs const& attrs, TileRa
   requires std::same_as<decltype(Op::hooks), Hooks<typename Op::Attrs> const>;
   requires TriviallyCopyable<typename Op::Attrs> && sizeof(typename Op::Attrs) <= max_attrs_bytes;
   requires TriviallyCopyable<typename Op::Args> && sizeof(Arguments<Op>) <= max_args_bytes;
+  requires detail::FitsElementwise<Op>;
 };
 
 /// An op without its type: constants and plain functions, so that graphs and plans are no

@@ -64,6 +64,20 @@ template <class Op, class OpAttrs> struct Elementwise {
     for (std::size_t o = 0; o + 1 < Op::operands.size(); ++o) set.add(OperandIndex(o));
     return set;
   }
+  /// Whether `apply` takes the operands that are read, as V.
+  template <class V> static constexpr bool applies() {
+    return []<std::size_t... o>(std::index_sequence<o...>) {
+      return requires(Attrs const& attrs) {
+        { Op::template apply<V>(attrs, V(o)...) } -> std::convertible_to<V>;
+      };
+    }(std::make_index_sequence<Op::operands.size() - 1>{});
+  }
+  static constexpr bool applies() { return applies<float>() || applies<double>(); }
+  static constexpr bool has_beta() {
+    return requires(Attrs const& attrs) {
+      { attrs.beta } -> std::convertible_to<double>;
+    };
+  }
   static constexpr bool by_columns() { return Op::operands.size() <= most_elementwise_columns; }
   static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return inputs(); },
                                       .padding = by_columns() ? Padding::any : Padding::none};
