@@ -25,6 +25,9 @@
 // not return, and the process ends with status 1. `watchdog` has the limit and the action; with
 // Watchdog::off() a hang of the runtime is a hang of the battery. A debugger that stops the process
 // does not set it off.
+//
+// If the runtime crashes (it freed memory that a task still uses, say), there is no report: let
+// `progress` write each check to stderr before it runs; the last one is the law that was broken.
 
 #include <memory>
 #include <type_traits>
