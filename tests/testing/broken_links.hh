@@ -53,6 +53,8 @@ class Links {
         if (!replaying || !is(Defect::replay_leaves_no_readers)) buffer.readers.push_back(id);
         continue;
       }
+      if (is(Defect::forgets_second_reader) && buffer.readers.size() > 1)
+        buffer.readers.erase(buffer.readers.begin() + 1);
       if (!is(Defect::drops_write_after_read))
         for (std::uint64_t const reader : buffer.readers) follow(id, reader);
       buffer.readers.clear();

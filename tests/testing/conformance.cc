@@ -92,6 +92,7 @@ constexpr Expectation expectations[] = {
     {Defect::allocates_nothing, "what allocate gives, retire takes"},
     {Defect::drops_tasks, "a task may have no operand, and runs once"},
     {Defect::drops_write_after_read, "a writer leaves the readers before it their data"},
+    {Defect::forgets_second_reader, "a writer leaves the readers before it their data"},
     {Defect::reorders_two_writers, "of two writers the later one is the last"},
     {Defect::skips_read_after_write, "a reader sees the writer before it"},
     {Defect::takes_updates_for_reads, "a long chain of updates runs in order"},

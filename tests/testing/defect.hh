@@ -11,6 +11,7 @@ enum class Defect {
   drops_tasks,
   // order
   drops_write_after_read,
+  forgets_second_reader,
   reorders_two_writers,
   skips_read_after_write,
   takes_updates_for_reads,

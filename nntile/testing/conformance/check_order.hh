@@ -19,11 +19,21 @@ inline void read_after_write(Trial const& trial) {
   script.run(trial);
 }
 
+/// Four readers, of which the first holds up each other in turn; they keep what they read.
 inline void write_after_read(Trial const& trial) {
-  Script script(trial.seed, 6);
+  Script script(trial.seed, 8);
   script.task({{0, write}});
-  for (int i = 0; i < 10 * trial.rounds; ++i)
-    script.task({{0, read}, {1, write}}, nap).task({{0, read}, {3, write}}).task({{0, write}});
+  for (std::uint32_t i = 0; i < 10 * static_cast<std::uint32_t>(trial.rounds); ++i) {
+    script.task({{0, read}, {7, update}});
+    for (std::uint32_t reader = 0; reader < 3; ++reader) {
+      std::uint32_t const result = 2 * reader + 1;
+      if (reader == i % 3)
+        script.task({{0, read}, {7, read}, {result, update}}, nap);
+      else
+        script.task({{0, read}, {result, update}});
+    }
+    script.task({{0, write}});
+  }
   script.run(trial);
 }
 
