@@ -67,10 +67,10 @@ template <class C> double least_seconds(C& comm, std::int64_t count, int tries) 
   return least;
 }
 
-/// Of `times` as many requests: once to twice that where each costs its logarithm, its square where
-/// it costs all. CPU time of this thread, and a bound far from both: no other load moves one to the
-/// other.
 constexpr int times = test::sanitized ? 16 : 32;
+/// Of `times` as many requests: one to two times that where each costs its logarithm, its square
+/// where it costs all. CPU time of this thread, and a bound far from both: no other load moves one
+/// to the other.
 template <class C> double growth(C& comm) {
   double const few = least_seconds(comm, 1000, test::sanitized ? 3 : 9);
   return least_seconds(comm, 1000 * times, test::sanitized ? 1 : 2) / few;

@@ -77,7 +77,7 @@ TEST_CASE("what is advised for a rule that is refused would do", "[graph][parts]
   for (int const at : {-2, INT32_MIN})
     CHECK(refusal(w, {.tensors = "x", .mesh = "a", .at = at}) ==
           concat("plan 'g': rule (tensors 'x', role any, axis '', mesh 'a', at ", at,
-                 "): the mesh ", "has 2 ranks along that axis; use at from 0 to 1"));
+                 "): the mesh has 2 ranks along that axis; use at from 0 to 1"));
   for (char const* const again : {"w", "w*"})
     CHECK(refusal(w, {.tensors = again, .mesh = "a"}) ==
           concat("plan 'g': rule (tensors '", again, "', role any, axis '', mesh 'a') fits no ",

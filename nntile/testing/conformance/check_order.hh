@@ -19,7 +19,7 @@ inline void read_after_write(Trial const& trial) {
   script.run(trial);
 }
 
-/// Four readers, of which the first holds up each other in turn; they keep what they read.
+/// Four readers; the first holds up one of the others, each in its turn. They keep what they read.
 inline void write_after_read(Trial const& trial) {
   Script script(trial.seed, 8);
   script.task({{0, write}});
