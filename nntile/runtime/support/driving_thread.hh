@@ -132,8 +132,9 @@ class alignas(64) DrivingThread {
       return nullptr;
     seat->inside.store(call, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    auto const result =
-        quick_.load(std::memory_order_relaxed) == seat ? work() : decltype(work()){nullptr};
+    decltype(work()) result{nullptr};
+    if (quick_.load(std::memory_order_relaxed) == seat) [[likely]]
+      result = work();
     seat->inside.store(nullptr, std::memory_order_release);
     return result;
   }
