@@ -93,11 +93,15 @@ class LanguageModelStep {
   }
 
   /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the
-  /// number that it is bound to. Throws ShapeError for a number below 0.
+  /// number that it is bound to. Throws ShapeError for a sequence below 0, ValueError for a start
+  /// below 0.
   std::vector<Index> position_values() const { return position_values(positions_.shape()[0]); }
   static std::vector<Index> position_values(Index seq, Index start = 0) {
     if (seq < 0)
       throw ShapeError(concat("position_values: a sequence of ", seq, " tokens; 0 or more"));
+    if (start < 0)
+      throw ValueError(
+          concat("position_values: a start at position ", start, "; 0 (the first) or more"));
     std::vector<Index> values(static_cast<std::size_t>(seq));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<Index>(i);
     return values;

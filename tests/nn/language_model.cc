@@ -175,4 +175,6 @@ TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
   CHECK(nn::LanguageModelStep::position_values(0).empty());
   CHECK(message_of<ShapeError>([] { (void)nn::LanguageModelStep::position_values(-3); }) ==
         "position_values: a sequence of -3 tokens; 0 or more");
+  CHECK(message_of<ValueError>([] { (void)nn::LanguageModelStep::position_values(3, -2); }) ==
+        "position_values: a start at position -2; 0 (the first) or more");
 }
