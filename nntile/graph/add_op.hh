@@ -13,13 +13,20 @@
 namespace nntile {
 namespace detail {
 
-/// The graph of a call's operands. Throws GraphError where one is empty.
+/// The graph of a call's operands. Throws GraphError where one is empty, or of another graph than
+/// the first.
 inline LogicalGraph& graph_of(OpInfo const& info, void const* attrs, std::span<Node const> given) {
   Operands const operands = info.operands(attrs);
-  for (std::size_t i = 0; i < given.size() && i < operands.size(); ++i)
+  for (std::size_t i = 0; i < given.size() && i < operands.size(); ++i) {
     if (!given[i])
       throw GraphError(
           concat(info.name, ": operand ", operands[i].name, " is ", Node::what_is_empty));
+    if (&given[i].graph() != &given[0].graph())
+      throw GraphError(concat(info.name, ": operand ", operands[i].name, " is '", given[i].name(),
+                              "' of graph '", given[i].graph().name(), "', but ", operands[0].name,
+                              " is '", given[0].name(), "' of graph '", given[0].graph().name(),
+                              "'; give it nodes of one graph"));
+  }
   return given[0].graph();
 }
 
