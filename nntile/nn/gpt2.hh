@@ -32,14 +32,40 @@ struct Gpt2Config {
   bool operator==(Gpt2Config const&) const = default;
 };
 
+/// Throws ShapeError, TypeError or ValueError for sizes and numbers that no model has.
+inline void check(Gpt2Config const& config) {
+  auto const require = [](char const* name, Index value, Index least) {
+    if (value < least)
+      throw ShapeError(concat("gpt2: ", name, "=", value, "; ", least, " or more"));
+  };
+  require("vocab", config.vocab, 1);
+  require("positions", config.positions, 1);
+  require("width", config.width, 1);
+  require("layers", config.layers, 0);
+  require("heads", config.heads, 1);
+  if (config.width % config.heads != 0)
+    throw ShapeError(concat("gpt2: heads=", config.heads, " do not divide width=", config.width));
+  auto const require_size = [](char const* name, double value, char const* example) {
+    if (!(value >= 0 && std::isfinite(value)))
+      throw ValueError(concat("gpt2: ", name, "=", value, "; 0 or more, such as ", example));
+  };
+  require_size("eps", config.eps, "1e-5");
+  require_size("stddev", config.stddev, "0.02");
+  if (!is_dtype(config.dtype) || !is_float(config.dtype))
+    throw TypeError(concat("gpt2: dtype=",
+                           is_dtype(config.dtype) ? std::string(name_of(config.dtype))
+                                                  : std::to_string(static_cast<int>(config.dtype)),
+                           "; activations are floats, such as fp32 or bf16"));
+}
+
 /// Token and position embeddings, `layers` pre-norm blocks, a final norm, and logits by the
 /// transposed token embedding. Initial weights N(0, stddev), both c_proj N(0, stddev / sqrt(2
 /// layers)), norms 1, biases 0. Source: Radford et al. 2019.
 class Gpt2 {
  public:
-  /// Throws ShapeError, ValueError; the graph is then as it was.
+  /// Throws as check() does, and GraphError for a name that is taken; the graph is then as it was.
   Gpt2(LogicalGraph& graph, Gpt2Config const& config) : config_(config), parameters_(graph) {
-    if (config.layers < 0) throw ShapeError(concat("gpt2: ", config.layers, " layers; 0 or more"));
+    check(config);
     parameters_.all_or_nothing([&] { declare(config); });
   }
 

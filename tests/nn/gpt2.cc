@@ -73,17 +73,28 @@ TEST_CASE("a sequence longer than the positions is refused", "[nn][gpt2]") {
                  "9 tokens ('tokens') but the model has 8"));
 }
 
-TEST_CASE("heads that do not divide the width are refused", "[nn][gpt2]") {
+TEST_CASE("a model of no sense is refused by what makes none of it", "[nn][gpt2]") {
   LogicalGraph graph;
-  CHECK_THROWS_AS(
-      nn::Gpt2(graph, {.vocab = 16, .positions = 8, .width = 10, .layers = 1, .heads = 3}),
-      ShapeError);
-}
-
-TEST_CASE("layers below 0 are refused", "[nn][gpt2]") {
-  LogicalGraph graph;
-  CHECK(message_of<ShapeError>([&] { nn::Gpt2(graph, {.layers = -1}); }) ==
-        "gpt2: -1 layers; 0 or more");
+  auto const refused = [&](nn::Gpt2Config const& config) {
+    return message_of([&] { nn::Gpt2(graph, config); });
+  };
+  CHECK(refused({.vocab = 0}) == "gpt2: vocab=0; 1 or more");
+  CHECK(refused({.positions = -4}) == "gpt2: positions=-4; 1 or more");
+  CHECK(refused({.width = 0}) == "gpt2: width=0; 1 or more");
+  CHECK(refused({.layers = -1}) == "gpt2: layers=-1; 0 or more");
+  for (Index const layers : {0, 1}) {
+    CHECK(refused({.layers = layers, .heads = 0}) == "gpt2: heads=0; 1 or more");
+    CHECK(refused({.width = 10, .layers = layers, .heads = 3}) ==
+          "gpt2: heads=3 do not divide width=10");
+  }
+  CHECK(refused({.layers = 0, .eps = -1}) == "gpt2: eps=-1; 0 or more, such as 1e-5");
+  CHECK(contains(refused({.layers = 0, .stddev = std::nan("")}), "gpt2: stddev="));
+  CHECK(refused({.dtype = DType::int64}) ==
+        "gpt2: dtype=int64; activations are floats, such as fp32 or bf16");
+  CHECK(refused({.dtype = DType::boolean}) ==
+        "gpt2: dtype=bool; activations are floats, such as fp32 or bf16");
+  CHECK(contains(refused({.dtype = static_cast<DType>(99)}), "gpt2: dtype=99; "));
+  CHECK(graph.tensor_count() == 0);
 }
 
 TEST_CASE("a model that was just initialised predicts every token alike", "[nn][gpt2]") {
