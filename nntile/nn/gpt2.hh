@@ -87,12 +87,14 @@ class Gpt2 {
 
   /// Declares states h.<i>.attn.keys and h.<i>.attn.values for `slots` tokens of each of `batch`
   /// sequences, of which the first `start` (an int64 scalar) are in use. Bytes: 2 layers width
-  /// slots batch elements. Throws ShapeError; the graph is then as it was.
+  /// slots batch elements. Throws ShapeError, and GraphError for a start of another graph; the
+  /// graph is then as it was.
   std::vector<KeyValueCache> caches(Node const& start, Index slots, Index batch) const {
     if (slots < 1 || slots > config_.positions)
       throw ShapeError(concat("gpt2: caches of ", slots, " slots; from 1 to ", config_.positions,
                               ", the positions of the model, is possible"));
-    LogicalGraph& graph = start.graph();
+    LogicalGraph& graph = parameters_.graph();
+    (void)graph.tensor_of(start, "gpt2's start of the caches");
     return graph.all_or_nothing([&] {
       auto const full_names = graph.without_prefix();
       std::vector<KeyValueCache> result;

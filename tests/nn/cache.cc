@@ -147,6 +147,15 @@ TEST_CASE("a model takes a cache of each layer", "[nn][cache]") {
                  "gpt2: 1 caches for 2 layers"));
 }
 
+TEST_CASE("caches are of the model's graph, as their start is", "[nn][cache]") {
+  LogicalGraph graph("model"), elsewhere("elsewhere");
+  nn::Gpt2 const model(graph, tiny(DType::fp32));
+  Node const start = elsewhere.input({.shape = {}, .dtype = DType::int64}, "start");
+  CHECK(message_of<GraphError>([&] { (void)model.caches(start, 8, 1); }) ==
+        "graph 'model': gpt2's start of the caches is 'start' of another graph, 'elsewhere'");
+  CHECK(elsewhere.tensor_count() == 1);
+}
+
 TEST_CASE("what was computed from a cache has no gradient", "[nn][cache]") {
   LogicalGraph graph("cached");
   nn::ParameterList parameters(graph);
