@@ -21,10 +21,11 @@ struct KeyValueCache {
 /// nothing is copied.
 class CausalSelfAttention {
  public:
-  /// Throws ShapeError where the heads do not divide the width.
+  /// Throws GraphError for an empty name, ShapeError where the heads do not divide the width.
   CausalSelfAttention(ParameterList& parameters, std::string const& name, Index width, Index heads,
                       BranchOptions const& options = {})
       : layers_(parameters.all_or_nothing([&] {
+          check_name("attention", name);
           Index const head = head_dim(width, heads);
           Group const all{{width}, "embed"};
           return Layers{Linear(parameters, name + ".c_attn",

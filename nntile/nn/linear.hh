@@ -46,8 +46,8 @@ struct BranchOptions {
 };
 
 /// y[out.., n..] = sum_in W[out.., in..] x[in.., n..] + bias[out..]. Parameters `<name>.weight` ~
-/// N(0, stddev), `<name>.bias`. Throws ShapeError for a group with an extent below 0, and names for
-/// some of its dimensions.
+/// N(0, stddev), `<name>.bias`. Throws GraphError for an empty name, ShapeError for a group with an
+/// extent below 0, and names for some of its dimensions.
 class Linear {
  public:
   Linear(ParameterList& parameters, std::string const& name, Group const& out, Group const& in,
@@ -55,6 +55,7 @@ class Linear {
       : in_rank_(static_cast<int>(in.shape.size())),
         transposed_(options.transposed),
         dtype_(options.dtype) {
+    check_name("linear", name);
     check(name, "out", out);
     check(name, "in", in);
     DType const kept = options.kept.value_or(options.dtype);

@@ -6,12 +6,14 @@
 
 namespace nntile::nn {
 
-/// y = c_proj(gelutanh(c_fc(x))): `width` to `hidden` and back.
+/// y = c_proj(gelutanh(c_fc(x))): `width` to `hidden` and back. Throws GraphError for an empty
+/// name.
 class Mlp {
  public:
   Mlp(ParameterList& parameters, std::string const& name, Index width, Index hidden,
       BranchOptions const& options = {})
       : layers_(parameters.all_or_nothing([&] {
+          check_name("mlp", name);
           Group const inner{{hidden}, "hidden"}, outer{{width}, "embed"};
           return Layers{Linear(parameters, name + ".c_fc", inner, outer, options.linear),
                         Linear(parameters, name + ".c_proj", outer, inner, options.projection())};

@@ -68,6 +68,13 @@ class ParameterList {
   std::vector<Parameter> parameters_;
 };
 
+/// Throws GraphError where a module has no name, with which those of its parameters begin.
+inline void check_name(char const* module, std::string const& name) {
+  if (name.empty())
+    throw GraphError(concat(module, ": its name is empty, and its parameters are called '<name>.",
+                            "weight' and the like; give it one"));
+}
+
 /// A parameter as a call in `dtype` reads it: itself, or a cast of its own, `<parameter>.<dtype>`,
 /// under the graph's prefix. The gradient then goes through the cast, so that what several calls
 /// give is added up in the parameter's dtype.

@@ -22,12 +22,14 @@ struct NormOptions {
 
 /// y = (x - mean) / sqrt(var + eps) * weight + bias over dimension 0, which is `axis` of `width`.
 /// Parameters `<name>.weight` and `<name>.bias`; one that is left out is a tensor of the graph,
-/// which each run fills. Throws ValueError for an eps out of range.
+/// which each run fills. Throws GraphError for an empty name, ValueError for an eps out of
+/// range.
 class LayerNorm {
  public:
   LayerNorm(ParameterList& parameters, std::string const& name, Index width,
             std::string const& axis, NormOptions const& options = {})
       : eps_(options.eps), dtype_(options.dtype) {
+    check_name("norm", name);
     if (!std::isfinite(eps_) || eps_ < 0)
       throw ValueError(concat("norm '", name, "': an eps of ", eps_, "; 0 or more, such as 1e-5"));
     TensorSpec spec{{width}, options.dtype, axis, {}};

@@ -172,6 +172,20 @@ TEST_CASE("numbers that no module can have are refused by its name", "[nn][optio
   CHECK(graph.tensor_count() == 0);
 }
 
+TEST_CASE("a module without a name is refused", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  auto const refused = [](auto make) { return test::message_of<GraphError>(make); };
+  CHECK(refused([&] { nn::Linear(parameters, "", {{4}, "out"}, {{4}, "in"}); }) ==
+        "linear: its name is empty, and its parameters are called '<name>.weight' and the like; "
+        "give it one");
+  CHECK(test::contains(refused([&] { nn::LayerNorm(parameters, "", 4, "embed"); }), "norm: its"));
+  CHECK(test::contains(refused([&] { nn::Mlp(parameters, "", 4, 16); }), "mlp: its name"));
+  CHECK(test::contains(refused([&] { nn::CausalSelfAttention(parameters, "", 4, 2); }),
+                       "attention: its name"));
+  CHECK(graph.tensor_count() == 0);
+}
+
 TEST_CASE("a model leaves nothing behind of a call with tokens of another graph", "[nn][options]") {
   LogicalGraph graph, elsewhere;
   nn::Gpt2 const model(
