@@ -31,19 +31,19 @@ struct AdamWOptions {
   std::optional<DType> states = {};
 };
 
+/// The constants of a parameter's step.
+inline ops::AdamwStepAttrs step_attrs(AdamWOptions const& options) {
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .eps = options.eps,
+          .weight_decay = options.weight_decay};
+}
+
 /// Throws ValueError for an option out of range.
 inline void check(AdamWOptions const& options) {
-  auto const require = [](bool works, char const* name, double value, char const* range) {
-    if (!works) throw ValueError(concat("adamw: ", name, " of ", value, "; ", range));
-  };
-  auto const is_mean = [](double beta) { return beta >= 0 && beta < 1; };  // false for NaN
-  auto const is_size = [](double value) { return value >= 0 && std::isfinite(value); };
-  require(is_mean(options.beta1), "beta1", options.beta1, "0 or more, below 1, such as 0.9");
-  require(is_mean(options.beta2), "beta2", options.beta2, "0 or more, below 1, such as 0.99");
-  require(is_size(options.eps), "eps", options.eps, "0 or more, such as 1e-8");
-  require(is_size(options.weight_decay), "weight_decay", options.weight_decay,
-          "0 (none) or more, such as 0.1");
-  require(is_size(options.clip), "clip", options.clip, "0 (none) or more, such as 1");
+  ops::check("adamw", step_attrs(options));
+  if (!(options.clip >= 0 && std::isfinite(options.clip)))
+    throw ValueError(concat("adamw: clip of ", options.clip, "; 0 (none) or more, such as 1"));
 }
 
 /// Appends the update of every parameter that has a gradient, in phase "optimizer". States are kept
@@ -107,11 +107,8 @@ class AdamW {
                                 : cast(update.gradient, spec.dtype);
       Node const m = state(spec, "optim.exp_avg/" + update.parameter.name());
       Node const v = state(spec, "optim.exp_avg_sq/" + update.parameter.name());
-      ops::AdamwStep::Attrs attrs{};
-      attrs.beta1 = options.beta1;
-      attrs.beta2 = options.beta2;
-      attrs.eps = options.eps;
-      attrs.weight_decay = update.decays ? options.weight_decay : 0;
+      ops::AdamwStepAttrs attrs = step_attrs(options);
+      if (!update.decays) attrs.weight_decay = 0;
       attrs.scaled = bool(scale);
       auto const step = [&](auto const& call) {
         if (scale)

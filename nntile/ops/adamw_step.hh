@@ -35,6 +35,21 @@ struct AdamwStepAttrs {
 };
 
 enum class AdamwStepOperand : std::uint8_t { p, g, m, v, lr, step, scale };
+
+/// Throws ValueError, which begins with `call`, for a constant out of range.
+inline void check(char const* call, AdamwStepAttrs const& attrs) {
+  auto const require = [&](bool works, char const* name, double value, char const* range) {
+    if (!works) throw ValueError(concat(call, ": ", name, " of ", value, "; ", range));
+  };
+  auto const is_mean = [](double beta) { return beta >= 0 && beta < 1; };  // false for NaN
+  auto const is_size = [](double value) { return value >= 0 && std::isfinite(value); };
+  require(is_mean(attrs.beta1), "beta1", attrs.beta1, "0 or more, below 1, such as 0.9");
+  require(is_mean(attrs.beta2), "beta2", attrs.beta2, "0 or more, below 1, such as 0.99");
+  require(is_size(attrs.eps), "eps", attrs.eps, "0 or more, such as 1e-8");
+  require(is_size(attrs.weight_decay), "weight_decay", attrs.weight_decay,
+          "0 (none) or more, such as 0.1");
+}
+
 /// Columns of n elements.
 struct AdamwStepArgs {
   Index n;
@@ -50,7 +65,8 @@ struct AdamwStepArgs {
 /// (exp_avg, exp_avg_sq). lr, step and scale are data. dtypes {every float}; g, m and v the same,
 /// or fp32 beside bf16 and fp16. Where `narrow` p, m and v are fp32, and g is bf16 or fp16: the
 /// bits of the step by g's cast to fp32. Cost: 7|p| * size bytes (a narrow g half of its own).
-/// Fails where step < 1. Source: Loshchilov and Hutter 2019; torch.optim.AdamW.
+/// Throws ValueError for an attribute out of range; fails where step < 1. Source: Loshchilov and
+/// Hutter 2019; torch.optim.AdamW.
 template <bool narrow> struct AdamwStepBy {
   static constexpr char const* name = narrow ? "adamw_step_narrow" : "adamw_step";
   static constexpr TypeTable types =
@@ -73,6 +89,7 @@ template <bool narrow> struct AdamwStepBy {
   static constexpr Hooks<Attrs> hooks{
       .present = [](Attrs const& attrs,
                     OperandIndex operand) { return operand != Operand::scale || attrs.scaled; },
+      .check = [](Attrs const& attrs, AxisTable const&) { ops::check(name, attrs); },
       .padding = Padding::any,
       .takes_gradients = true};
   static constexpr char const* no_gradient = "an optimizer's step is not differentiated";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -56,6 +57,23 @@ TEST_CASE("adamw_step moves a parameter as PyTorch does", "[ops][adamw_step]") {
 TEST_CASE("adamw_step refuses a step before the first", "[ops][adamw_step]") {
   auto c = step_case({}, {4}, 0);
   CHECK_THROWS(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)));
+}
+
+TEST_CASE("adamw_step refuses constants out of range by their names", "[ops][adamw_step]") {
+  auto const refused = [](ops::AdamwStepAttrs const& attrs) {
+    return test::message_of<ValueError>([&] { (void)test::axes_of(step_case(attrs, {4}, 1)); });
+  };
+  double const none = std::nan("");
+  for (double const beta : {-0.1, 1.0, none}) {
+    CHECK(test::contains(refused({.beta1 = beta}), "adamw_step: beta1 of "));
+    CHECK(test::contains(refused({.beta2 = beta}), "adamw_step: beta2 of "));
+  }
+  for (double const size : {-1e-8, HUGE_VAL, none}) {
+    CHECK(test::contains(refused({.eps = size}), "adamw_step: eps of "));
+    CHECK(test::contains(refused({.weight_decay = size}), "adamw_step: weight_decay of "));
+  }
+  CHECK(refused({.beta1 = 1.5}) == "adamw_step: beta1 of 1.5; 0 or more, below 1, such as 0.9");
+  CHECK_NOTHROW(test::axes_of(step_case({.beta1 = 0, .beta2 = 0, .eps = 0}, {4}, 1)));
 }
 
 TEST_CASE("narrow parameters are moved by states in fp32", "[ops][adamw_step]") {
