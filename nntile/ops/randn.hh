@@ -19,7 +19,8 @@ struct RandnAttrs {
 
 /// y = mean + stddev * N(0, 1). Elements 2j and 2j+1, counted in the whole column-major tensor, are
 /// the two values of Box and Muller for block j of Philox4x32-10, in fp64, rounded to y's dtype.
-/// dtypes {every float}. Cost: |y| * size bytes. Source: Box and Muller 1958.
+/// dtypes {every float}. Cost: |y| * size bytes. Throws ValueError for a mean or stddev that is not
+/// finite, and for a stddev below 0. Source: Box and Muller 1958.
 struct Randn {
   static constexpr char const* name = "randn";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -37,6 +38,11 @@ struct Randn {
     Index extent[max_rank], stride[max_rank];
   };
 
+  static void check(Attrs const& attrs, AxisTable const&) {
+    if (!std::isfinite(attrs.mean) || !std::isfinite(attrs.stddev) || attrs.stddev < 0)
+      throw ValueError(concat(name, ": a mean of ", attrs.mean, " and a deviation of ",
+                              attrs.stddev, "; both are finite, and the latter is 0 or more"));
+  }
   static Args args(Attrs const& attrs, TileRange const& range) {
     TileBox const box = range.box(Operand::y);
     Shape const whole = range.table().shape(Operand::y);
@@ -58,7 +64,7 @@ struct Randn {
 
   static constexpr Fields fields{field<&Attrs::seed>("seed"), field<&Attrs::name>("name"),
                                  field<&Attrs::mean>("mean"), field<&Attrs::stddev>("stddev")};
-  static constexpr Hooks<Attrs> hooks{.padding = Padding::any};
+  static constexpr Hooks<Attrs> hooks{.check = &check, .padding = Padding::any};
   static constexpr char const* no_gradient = "it reads nothing";
 
   template <Element T>

@@ -71,6 +71,20 @@ TEST_CASE("randn is normal", "[ops][random]") {
   CHECK(std::fabs(sums[4] - 3) < 0.1);
 }
 
+TEST_CASE("randn refuses a mean and a deviation that no distribution has", "[ops][random]") {
+  auto const refused = [](double mean, double stddev) {
+    return test::message_of<ValueError>(
+        [&] { (void)test::axes_of(op_case<ops::Randn>({.mean = mean, .stddev = stddev}, {{3}})); });
+  };
+  CHECK(refused(0, -1) ==
+        "randn: a mean of 0 and a deviation of -1; both are finite, and the latter is 0 or more");
+  for (double const wrong : {std::nan(""), HUGE_VAL}) {
+    CHECK(test::contains(refused(wrong, 1), "randn: a mean of "));
+    CHECK(test::contains(refused(0, wrong), "randn: a mean of "));
+  }
+  CHECK(refused(-2, 0) == "(nothing was thrown)");
+}
+
 TEST_CASE("randn is rounded to 16 bits once", "[ops][random]") {
   auto c = op_case<ops::Randn>({.seed = 3}, {{100'000}});
   auto const wide = test::run_kernel(c, DType::fp64, test::make_operands(c, DType::fp64))[0];
