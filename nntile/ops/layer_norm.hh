@@ -209,7 +209,8 @@ struct LayerNormAttrs {
 /// y = (x - mean) rstd gamma + beta, mean = sum_e x / E, rstd = 1 / sqrt(sum_e (x - mean)^2 / E +
 /// eps); e is dimension 0. Both sums in blocks of 64, the second about the first one's mean. dtypes
 /// {every float}; mean and rstd, kept for the derivative, are fp32 (fp64 for fp64), NaN where E =
-/// 0. Cost: 2 |x| * size bytes, 4 where e is cut. Source: Ba, Kiros, Hinton 2016.
+/// 0. Cost: 2 |x| * size bytes, 4 where e is cut. Throws ValueError for an eps that is below 0 or
+/// not finite. Source: Ba, Kiros, Hinton 2016.
 struct LayerNorm {
   static constexpr char const* name = "layer_norm";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -233,6 +234,12 @@ struct LayerNorm {
   };
   static constexpr Fields fields{field<&Attrs::eps>("eps")};
   static constexpr Hooks<Attrs> hooks{
+      .check =
+          [](Attrs const& attrs, AxisTable const&) {
+            if (!(attrs.eps >= 0 && std::isfinite(attrs.eps)))
+              throw ValueError(
+                  concat(name, ": eps of ", attrs.eps, "; 0 or more, finite, such as 1e-5"));
+          },
       .phases = [](Attrs const&) -> Phases {
         using enum Access;
         return {Phase{{{Operand::x, read}, {Operand::mean, write}}},

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/layer_norm.hh"
 
+#include <cmath>
+
 #include "tests/support/eager_gradient.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -39,6 +42,18 @@ TEST_CASE("layer_norm gives equal bits for every cut at multiples of 64", "[ops]
 
 TEST_CASE("layer_norm takes widths that are no multiple of anything", "[ops][layer_norm]") {
   for (Index const width : {1, 7, 50, 65, 768}) test::check_op(forward_case(Shape{width, 3}));
+}
+
+TEST_CASE("layer_norm refuses an eps that could make a root of less than 0", "[ops][layer_norm]") {
+  auto const refused = [](double eps) {
+    Shape const x{4, 3}, e{4}, i{3};
+    return test::message_of<ValueError>(
+        [&] { (void)test::axes_of(op_case<ops::LayerNorm>({.eps = eps}, {x, e, e, x, i, i})); });
+  };
+  CHECK(refused(-1) == "layer_norm: eps of -1; 0 or more, finite, such as 1e-5");
+  for (double const eps : {std::nan(""), HUGE_VAL})
+    CHECK(test::contains(refused(eps), "layer_norm: eps of "));
+  CHECK(refused(0) == "(nothing was thrown)");
 }
 
 TEST_CASE("layer_norm subtracts the mean before it squares", "[ops][layer_norm]") {
