@@ -115,8 +115,8 @@ struct ClipScaleAttrs {
 };
 
 /// scale = min(1, max_norm / (sqrt(total) + 1e-6)), total an fp64 sum of squares; in fp64, rounded
-/// to fp32 once. NaN where total is, 0 where it is infinite. Source:
-/// torch.nn.utils.clip_grad_norm_.
+/// to fp32 once. NaN where total is, 0 where it is infinite. Throws ValueError for a max_norm that
+/// is below 0 or not finite. Source: torch.nn.utils.clip_grad_norm_.
 struct ClipScale {
   static constexpr char const* name = "clip_scale";
   static constexpr DType fp32_only[] = {DType::fp32};
@@ -132,7 +132,11 @@ struct ClipScale {
 
   static Args args(Attrs const& attrs, TileRange const&) { return {attrs.max_norm}; }
   static constexpr Fields fields{field<&Attrs::max_norm>("max_norm")};
-  static constexpr Hooks<Attrs> hooks{};
+  static constexpr Hooks<Attrs> hooks{.check = [](Attrs const& attrs, AxisTable const&) {
+    if (!(attrs.max_norm >= 0 && std::isfinite(attrs.max_norm)))
+      throw ValueError(
+          concat(name, ": max_norm of ", attrs.max_norm, "; 0 or more, finite, such as 1"));
+  }};
   static constexpr char const* no_gradient = "clipping counts its scale as a constant";
 
   template <Element T>

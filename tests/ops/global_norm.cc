@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -57,6 +58,18 @@ TEST_CASE("clip_scale is at most 1, NaN for NaN and 0 for infinity", "[ops][glob
   CHECK(std::fabs(scale(64) - 0.25) < 1e-6);
   CHECK(scale(std::numeric_limits<double>::infinity()) == 0);
   CHECK(std::isnan(scale(std::nan(""))));
+}
+
+TEST_CASE("clip_scale refuses a norm that would turn gradients around", "[ops][global_norm]") {
+  auto const refused = [](double max_norm) {
+    return test::message_of<ValueError>([&] {
+      (void)test::axes_of(op_case<ops::ClipScale>({.max_norm = max_norm}, {Shape{}, Shape{}}));
+    });
+  };
+  CHECK(refused(-1) == "clip_scale: max_norm of -1; 0 or more, finite, such as 1");
+  for (double const wrong : {std::nan(""), std::numeric_limits<double>::infinity()})
+    CHECK(test::contains(refused(wrong), "clip_scale: max_norm of "));
+  CHECK(refused(0) == "(nothing was thrown)");
 }
 
 TEST_CASE("scale_by multiplies by a tensor of one element", "[ops][global_norm]") {
