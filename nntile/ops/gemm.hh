@@ -75,6 +75,12 @@ struct Gemm {
       .ranks = [](Attrs const& attrs) -> GroupRanks {
         return {{'k', attrs.ndim, "ndim"}, {'b', attrs.batch_ndim, "batch_ndim"}};
       },
+      .check =
+          [](Attrs const& attrs, AxisTable const&) {
+            if (attrs.activation > Activation::gelu_tanh)
+              throw ValueError(concat(name, ": activation=", static_cast<int>(attrs.activation),
+                                      "; it is none (0) or gelu_tanh (1)"));
+          },
       .grouped = "k",
       .paired_terms = 256,
       .finishes =

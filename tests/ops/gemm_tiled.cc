@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.hh"
 #include "tests/support/eager_gradient.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -57,6 +58,13 @@ TEST_CASE("batches and groups of rows and columns", "[ops][gemm]") {
   c.canonical = {{{"b", {1, 2}}, {"m0", {2, 4}}, {"m1", {3, 1}}},
                  {{"k", {3, 4}}, {"n", {1, 4}}, {"b", {2, 1}}}};
   test::check_op(c);
+}
+
+TEST_CASE("an activation that there is not is refused", "[ops][gemm]") {
+  CHECK(test::message_of<ValueError>([] {
+          (void)test::axes_of(op_case<ops::Gemm>({.activation = static_cast<Activation>(2)},
+                                                 {Shape{3, 5}, Shape{5, 4}, Shape{3, 4}}));
+        }) == "gemm: activation=2; it is none (0) or gelu_tanh (1)");
 }
 
 TEST_CASE("products have gradients", "[ops][gemm]") {
