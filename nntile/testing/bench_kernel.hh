@@ -234,8 +234,10 @@ class KernelBench final : TileVisitor {
             : 4 * std::sqrt(terms(result)) * rounding(accumulator_of(types_.element));
     for (Index i = 0; i < exact.count(); ++i) {
       double const want = exact.get(i), have = seen.get(i);
-      double const bound = relative * largest + rounding(seen.dtype) * std::fabs(want) +
-                           (seen.dtype == DType::fp16 ? 0x1p-25 : 0);  // of subnormals
+      double const bound = !std::isfinite(want)
+                               ? 0
+                               : relative * largest + rounding(seen.dtype) * std::fabs(want) +
+                                     (seen.dtype == DType::fp16 ? 0x1p-25 : 0);  // of subnormals
       if (want == have || (std::isnan(want) && std::isnan(have)) || std::fabs(want - have) <= bound)
         continue;
       throw Error(concat("bench: ", call_.op->name, ": ", call_.operands[result].name, " ",

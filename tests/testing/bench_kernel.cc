@@ -160,6 +160,14 @@ TEST_CASE("a kernel that is wrong is refused before it is timed", "[testing][ben
   CHECK(contains(refusal({.factor = 1 + 0x1p-20f}), "bench: columns: c {"));
 }
 
+TEST_CASE("an infinite result is near to itself alone", "[testing][bench_kernel]") {
+  auto how = brief;
+  how.prepare = [](std::span<testing::Array> operands) { operands[0].set(0, HUGE_VAL); };
+  CHECK_NOTHROW(measured({}, {}, how));
+  CHECK(contains(message_of<Error>([&] { measured({.factor = -1}, {}, how); }),
+                 "bench: columns: c {0} is -inf where the reference gives inf"));
+}
+
 TEST_CASE("other dtypes, the library's kernels and a codelet by itself are measured",
           "[testing][bench_kernel]") {
   auto narrow = brief;
