@@ -103,10 +103,13 @@ void submit_tasks(R& runtime, std::vector<typename R::Handle> const& handles,
 /// Nanoseconds a task, from submission to the end of all, of empty tasks: `independent` without
 /// operands, `chain` of one buffer, `three_handles` that read two of 4,096 and write one. Each case
 /// is checked once, with bodies whose order matters, before it is timed. Throws Error where that
-/// finds a wrong result. Blocks: a second or two.
+/// finds a wrong result, ValueError without tasks or runs. Blocks: a second or two.
 template <RequiredRuntime R>
 std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
                                       SubmitBenchOptions const& options = {}) {
+  if (options.tasks < 1 || options.runs < 1)
+    throw ValueError(
+        concat("bench: ", options.tasks, " tasks in ", options.runs, " runs; 1 or more of each"));
   detail::SubmitProblem problem(options.tasks);
   std::vector<typename R::Handle> handles;
   for (auto& value : problem.values)

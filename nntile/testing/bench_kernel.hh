@@ -47,6 +47,11 @@ class KernelBench final : TileVisitor {
       : options_(options), types_(usual_types(op, options.dtype)) {
     if (options.second) types_.second = *options.second;
     call_.op = &op;
+    if (options.runs < 1) refuse(concat(options.runs, " runs; 1 or more"));
+    if (!(options.seconds >= 0 && std::isfinite(options.seconds)))
+      refuse(concat("runs of ", options.seconds, " s; 0 or more, such as 2e-3"));
+    if (!(options.tolerance >= 0 && std::isfinite(options.tolerance)))
+      refuse(concat("a tolerance of ", options.tolerance, "; 0 (by roundings) or more"));
     call_.attrs = attrs;
     call_.element = types_.element, call_.second = types_.second;
     call_.operands = op.operands(attrs);
@@ -294,7 +299,7 @@ inline std::vector<BenchRecord> bench_kernel(OpInfo const& op, void const* attrs
 /// the op's own, the library's, or the reference. `shapes` are those of the first operands; the
 /// others follow. Its results are compared with the op's reference, in fp64 where there is such,
 /// before it is timed. Throws Error where they differ or the kernel fails, ShapeError, TypeError,
-/// ValueError (no entry for the CPU, no reference).
+/// ValueError (no entry for the CPU, no reference, options out of range).
 /// Blocks: for a tenth of a second, and for the reference.
 template <OpStruct Op>
 std::vector<BenchRecord> bench_kernel(typename Op::Attrs const& attrs,

@@ -4,6 +4,7 @@
 
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/testing/broken_replay.hh"
 
 namespace {
@@ -33,6 +34,15 @@ TEST_CASE("three handles are distinct, of 4,096, and most of these are named", "
     ++named.at(a), ++named.at(b), ++named.at(c);
   }
   CHECK(std::count(named.begin(), named.end(), 0) == 0);
+}
+
+TEST_CASE("nothing is not measured", "[testing][bench]") {
+  Serial serial;
+  auto const refused = [&](testing::SubmitBenchOptions const& options) {
+    return test::message_of<ValueError>([&] { testing::bench_submit(serial, "mine", options); });
+  };
+  CHECK(refused({.tasks = 500, .runs = 0}) == "bench: 500 tasks in 0 runs; 1 or more of each");
+  CHECK(refused({.tasks = -1, .runs = 1}) == "bench: -1 tasks in 1 runs; 1 or more of each");
 }
 
 TEST_CASE("a runtime that loses tasks or an order of three handles is refused",

@@ -216,6 +216,12 @@ TEST_CASE("a kernel that cannot be measured is refused with the reason",
   static constexpr Codelet device{"device", nullptr, nullptr, nullptr};
   CHECK(refusal_of<ValueError>({{3, 4}}, {.kernel = &device}) ==
         "bench: columns: 'device' has no entry for the CPU");
+  CHECK(refusal_of<ValueError>({{3, 4}}, {.runs = 0}) == "bench: columns: 0 runs; 1 or more");
+  double const none = std::nan("");
+  for (double const wrong : {-1.0, none, HUGE_VAL}) {
+    CHECK(contains(refusal_of<ValueError>({{3, 4}}, {.seconds = wrong}), "columns: runs of "));
+    CHECK(contains(refusal_of<ValueError>({{3, 4}}, {.tolerance = wrong}), "a tolerance of "));
+  }
 }
 
 TEST_CASE("records are written as the benches write theirs, the machine's first",
