@@ -19,11 +19,11 @@
 
 namespace gpt2 {
 
-/// Opens the newest checkpoint of a run, or the checkpoint itself.
+/// Opens the newest checkpoint of a run, or the checkpoint itself, which may lack the optimizer's
+/// files.
 inline nntile::io::Checkpoint open_run(std::string const& run) {
-  if (auto const latest = nntile::io::latest_checkpoint(run))
-    return nntile::io::Checkpoint::open(*latest);
-  return nntile::io::Checkpoint::open(run);
+  return nntile::io::Checkpoint::open(nntile::io::latest_checkpoint(run).value_or(run), nullptr,
+                                      nntile::io::Part::model);
 }
 
 /// A model that continues texts.

@@ -252,8 +252,13 @@ inline void show_run(std::string const& run) {
       static_cast<long long>(described.model.heads), dtype_text(described.model).c_str());
   if (checkpoint.state().loss)
     std::printf("loss       %.4f at its last step\n", *checkpoint.state().loss);
-  checkpoint.verify();
-  std::printf("checksums  all right\n");
+  bool const whole = checkpoint.has(nntile::io::Part::all);
+  checkpoint.verify(whole ? nntile::io::Part::all : nntile::io::Part::model);
+  std::printf("checksums  %s\n",
+              whole
+                  ? "all right"
+                  : "of the weights all right; the optimizer's states are not there: it generates, "
+                    "but train --resume needs them");
 }
 
 }  // namespace gpt2

@@ -15,11 +15,12 @@ enum class Part : std::uint8_t { all, model };
 /// A committed checkpoint whose manifest is intact.
 class Checkpoint {
  public:
-  /// Reads the manifest and compares the sizes of the files. Throws FormatError when something was
-  /// changed or is missing, Error when it cannot be read.
-  static Checkpoint open(std::string const& path, Fault const* fault = nullptr) {
+  /// Reads the manifest and compares the sizes of the files that have the part. Throws FormatError
+  /// when something was changed or is missing, Error when it cannot be read.
+  static Checkpoint open(std::string const& path, Fault const* fault = nullptr,
+                         Part part = Part::all) {
     return detail::with_memory_for("read checkpoint", path,
-                                   [&] { return Checkpoint(path, fault); });
+                                   [&] { return Checkpoint(path, fault, part); });
   }
 
   std::string const& path() const { return path_; }
@@ -34,6 +35,14 @@ class Checkpoint {
     if (std::string const difference = json_difference(manifest_.model(), model);
         !difference.empty())
       throw FormatError(concat(path_in_quotes(path_), " is of another model: ", difference));
+  }
+
+  /// Whether the files of a part are there, of whatever contents.
+  bool has(Part part) const {
+    auto const& files = manifest_.files();
+    return std::all_of(files.begin(), files.end(), [&](FileRecord const& record) {
+      return !wants(part, record.name) || path_exists(file_path(record.name));
+    });
   }
 
   /// Compares names, dtypes and shapes in the manifest with the headers of the files, whose sizes
@@ -82,7 +91,7 @@ class Checkpoint {
     SafetensorsFile file;
   };
 
-  Checkpoint(std::string const& path, Fault const* fault)
+  Checkpoint(std::string const& path, Fault const* fault, Part part)
       : path_(path),
         fault_(fault),
         manifest_(read_file(manifest_path(), largest_manifest, fault), manifest_path()) {
@@ -90,7 +99,8 @@ class Checkpoint {
       throw FormatError(concat(path_in_quotes(manifest_path()), " is of step ", state().step,
                                " where its folder is of another; rename that to ",
                                checkpoint_name(state().step)));
-    for (FileRecord const& record : manifest_.files()) open_file(record);
+    for (FileRecord const& record : manifest_.files())
+      if (wants(part, record.name)) open_file(record);
   }
 
   std::string manifest_path() const { return file_path(manifest_name); }

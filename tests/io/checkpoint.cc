@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
 
 #include "tests/io/checkpoint_sample.hh"
 #include "tests/io/scratch.hh"
@@ -179,6 +180,24 @@ TEST_CASE("the model's tensors are loaded without the optimizer's", "[io][checkp
   CHECK_THROWS_AS(Checkpoint::open(path).load(targets), FormatError);
   targets.resize(3);
   Checkpoint::open(path).load(targets, Part::model);
+  CHECK(model.weight == SmallModel(6).weight);
+}
+
+TEST_CASE("the model's tensors are loaded where the optimizer's file is gone", "[io][checkpoint]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  std::string const path = save_step(directory, 6).path;
+  CHECK(Checkpoint::open(path).has(Part::all));
+  CHECK(std::filesystem::remove(path + "/optimizer.safetensors"));
+  CHECK_THAT(thrown([&] { Checkpoint::open(path); }), Contains("optimizer.safetensors"));
+  Checkpoint const checkpoint = Checkpoint::open(path, nullptr, Part::model);
+  CHECK((checkpoint.has(Part::model) && !checkpoint.has(Part::all)));
+  SmallModel model;
+  auto targets = model.targets();
+  CHECK_THAT(thrown([&] { checkpoint.load(targets); }), Contains("optimizer.safetensors"));
+  targets.resize(3);
+  checkpoint.load(targets, Part::model);
+  checkpoint.verify(Part::model);
   CHECK(model.weight == SmallModel(6).weight);
 }
 
