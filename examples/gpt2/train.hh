@@ -21,6 +21,7 @@
 #include "profile.hh"
 #include "ranks.hh"
 #include "report.hh"
+#include "resume.hh"
 #include "session.hh"
 #include "signals.hh"
 #include "watch.hh"
@@ -154,24 +155,11 @@ template <nntile::Runtime R> class Trainer {
     checkpoint.check();
     auto const state = checkpoint.state();
     RunRecord run = run_from(state.run, state.step, *path);
-    if (state.seed != settings_.seed)
-      throw nntile::ValueError(nntile::concat("--seed: ", settings_.seed, " but the run in '",
-                                              *path, "' began with ", state.seed));
     if (run.data != corpus_.hash())
       throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
                                               "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
-    std::string const groups = to_text(groups_of(settings_.groups));
-    if (!groups.empty() && groups != run.groups)
-      throw nntile::ValueError(nntile::concat(
-          "--groups: ", groups, " but the run in '", *path, "' began with ",
-          run.groups.empty() ? "none" : run.groups, ", and its bits belong to these"));
-    settings_.groups = run.groups;
-    if (settings_.accumulate && *settings_.accumulate != run.accumulate)
-      throw nntile::ValueError(nntile::concat("--accumulate: ", *settings_.accumulate,
-                                              " but the run in '", *path, "' began with ",
-                                              run.accumulate, ", and its bits belong to that"));
-    settings_.accumulate = run.accumulate;
+    take_over(settings_, run, state, *path);
     history_ = std::move(run.history);
     if (state.loss) history_.last_train = *state.loss;
     if (settings_.minutes > 0 && state.step >= calibration_steps) steps_ = run.steps;
