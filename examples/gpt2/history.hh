@@ -85,6 +85,7 @@ struct RunRecord {
   std::uint64_t data = 0;  // hash of the text
   std::string groups;      // canonical groups, as --groups takes them
   int accumulate = 1;      // micro-batches of a step
+  std::int64_t batch = 0;  // sequences of a step; 0: written before that was kept
 };
 
 inline nntile::io::Json to_json(RunRecord const& run) {
@@ -95,6 +96,7 @@ inline nntile::io::Json to_json(RunRecord const& run) {
                                         {"data", run.data}});
   if (!run.groups.empty()) json["groups"] = run.groups;
   if (run.accumulate != 1) json["accumulate"] = run.accumulate;
+  if (run.batch != 0) json["batch"] = run.batch;
   if (run.history.every != 1) json["train_every"] = run.history.every;
   return json;
 }
@@ -137,6 +139,8 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
   if (json.find("accumulate"))
     run.accumulate = nntile::io::json_field<int>(json, "accumulate", path);
   if (run.accumulate < 1) fail("'accumulate' is ", run.accumulate);
+  if (json.find("batch")) run.batch = nntile::io::json_field<std::int64_t>(json, "batch", path);
+  if (json.find("batch") && run.batch < 1) fail("'batch' is ", run.batch);
   return run;
 }
 

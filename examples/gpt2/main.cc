@@ -188,7 +188,8 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--heads", settings.heads,
                  "Attention heads; they divide the width [the preset's]");
   app.add_option("--seq", settings.seq, "Tokens of a sequence [the preset's]");
-  app.add_option("--batch", settings.batch, "Sequences of a step [the preset's]");
+  app.add_option("--batch", settings.batch,
+                 "Sequences of a step [the preset's; a resumed run's own]");
   app.add_option("--accumulate", settings.accumulate,
                  "Micro-batches that a step's sequences are run in, one after another, adding up "
                  "gradients: less memory; a divisor of --batch [1; a resumed run's own]");

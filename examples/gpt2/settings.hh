@@ -27,6 +27,8 @@ struct Preset {
   Index batch;
 };
 
+inline constexpr Index largest_batch = 65536;
+
 /// Byte-level models of three sizes; 124m has GPT-2's own vocabulary, of which bytes use the first
 /// 256.
 inline constexpr Preset presets[] = {
@@ -261,7 +263,7 @@ inline nntile::nn::Gpt2Config model_of(TrainSettings const& settings) {
        {Bound{"--width", model.width, 1, 65536}, Bound{"--layers", model.layers, 1, 1000},
         Bound{"--heads", model.heads, 1, model.width},
         Bound{"--seq", seq, 2, any_length ? 65536 : model.positions},
-        Bound{"--batch", settings.batch.value_or(preset.batch), 1, 65536}})
+        Bound{"--batch", settings.batch.value_or(preset.batch), 1, largest_batch}})
     if (value < least || value > most)
       throw nntile::ValueError(
           nntile::concat(option, ": ", value, " is outside ", least, " to ", most));

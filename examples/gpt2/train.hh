@@ -159,6 +159,7 @@ template <nntile::Runtime R> class Trainer {
       throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
                                               "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
+    changes_ = changes_of(settings_, run, state);
     take_over(settings_, run, state, *path);
     history_ = std::move(run.history);
     if (state.loss) history_.last_train = *state.loss;
@@ -179,8 +180,9 @@ template <nntile::Runtime R> class Trainer {
     step_ = static_cast<std::int64_t>(resumed_->state().step);
     sample_ = resumed_->state().sample;
     if (world_.speaks())
-      std::printf("resumed '%s' at step %lld\n", resumed_->path().c_str(),
-                  static_cast<long long>(step_));
+      std::printf("resumed '%s' at step %lld%s%s\n", resumed_->path().c_str(),
+                  static_cast<long long>(step_), changes_.empty() ? "" : "; from here on ",
+                  changes_.c_str());
     resumed_.reset();
     saved_ = true;
   }
@@ -204,13 +206,10 @@ template <nntile::Runtime R> class Trainer {
     state.step = static_cast<std::uint64_t>(step_);
     state.sample = sample_;
     state.seed = settings_.seed;
-    state.optimizer = {{"lr", settings_.lr},
-                       {"beta1", settings_.beta1},
-                       {"beta2", settings_.beta2},
-                       {"weight_decay", settings_.weight_decay}};
+    state.optimizer = numbers_of(settings_);
     if (std::isfinite(history_.last_train)) state.loss = history_.last_train;
     state.run = to_json(RunRecord{history_, steps_, corpus_.hash(),
-                                  to_text(groups_of(settings_.groups)), micro_batches_});
+                                  to_text(groups_of(settings_.groups)), micro_batches_, batch_});
     auto const saved = [&] {
       try {
         return directory_->save_shares(describe(config_, seq_), state,
@@ -449,7 +448,8 @@ template <nntile::Runtime R> class Trainer {
   nntile::io::Corpus corpus_;
   Sharing sharing_;
   bool stops_ = false;
-  bool saved_ = false;  // there is a checkpoint
+  bool saved_ = false;   // there is a checkpoint
+  std::string changes_;  // of numbers of the run that is resumed
   std::int64_t steps_;
   History history_;
   std::unique_ptr<nntile::io::CheckpointDirectory> directory_;

@@ -60,6 +60,7 @@ FORGED_RUNS = [
     ('"valid_step": [', '"valid_step": [7, ', ['validations']),
     ('"steps": ', '"steps": "x", "others": ', ["'steps'"]),
     ('"data": ', '"others": ', ["'data' is missing"]),
+    ('"batch": 2', '"batch": 0', ["'batch' is 0"]), ('"batch": 2', f'"batch": {HUGE}', ["'batch'", str(HUGE)]),
 ]
 
 

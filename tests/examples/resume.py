@@ -32,9 +32,27 @@ def without_optimizer(runs):
     need(done.returncode == 2 and str(lost) in done.stderr, f'it is not resumed: {done.stderr.strip()}')
 
 
+def other_numbers(runs):
+    """A run that is resumed with other numbers than it began with says so; its batch is its own where none is given."""
+    whole = runs.train(*TINY[:-4], '--batch', 4, '--steps', 4)
+    out = runs.new_folder()
+    runs.train(*TINY[:-4], '--batch', 4, '--steps', 2, out=out)
+    done = runs.call('train', '--data', runs.data, *TINY[:-4], '--eval-every', 0, '--out', out, '--resume', '--steps', 4, '--hash')
+    need(done.stdout.splitlines()[-1] == whole, 'a resumed run has its own batch')
+    need("at step 2; from here on --steps 4 (2 before)\n" in done.stdout, f'it says that there are more steps: {done.stdout}')
+    words = ['--batch', 2, '--lr', 1e-3, '--warmup', 7, '--clip', 1, '--beta1', 0.8, '--weight-decay', 0.2]
+    done = runs.call('train', '--data', runs.data, *TINY[:-4], '--eval-every', 0, '--out', out, '--resume', '--steps', 5, *words)
+    said = next(line for line in done.stdout.splitlines() if line.startswith('resumed '))
+    need(all(f'--{text} before)' in said for text in ('lr 0.001 (0.003', 'warmup 7 (50', 'clip 1 (0', 'beta1 0.8 (0.9',
+                                                     'weight-decay 0.2 (0.1', 'batch 2 (4', 'steps 5 (4')), f'it says what changes: {said}')
+    done = runs.call('train', '--data', runs.data, *TINY[:-4], '--eval-every', 0, '--out', out, '--resume', '--steps', 5, *words)
+    need('from here on' not in done.stdout, 'and says nothing where nothing does')
+
+
 def main():
     runs, = Runs.of_call(__doc__)
     without_optimizer(runs)
+    other_numbers(runs)
 
 
 main()
