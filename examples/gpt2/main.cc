@@ -227,7 +227,8 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
       ->check(not_negative())
       ->capture_default_str();
   app.add_option("--minutes", settings.minutes,
-                 "Train about this long instead: the first steps are timed")
+                 "Train about this long instead: the first steps are timed; a resumed run keeps "
+                 "to its steps")
       ->check(not_negative());
   app.add_option("--lr", settings.lr,
                  "Peak learning rate; linear warm-up, then a half cosine to a tenth")

@@ -43,6 +43,15 @@ inline std::string changes_of(TrainSettings const& settings, RunRecord const& ru
   return text;
 }
 
+/// Says how a run whose steps are done would train more.
+inline std::string end_of_resumed(TrainSettings const& settings, std::int64_t step) {
+  return settings.minutes > 0
+             ? nntile::concat(
+                   "--minutes leaves a resumed run its steps: for more, give --steps, above ", step,
+                   ", instead")
+             : "--steps counts those before a --resume";
+}
+
 /// Fills in what the run of a checkpoint began with. Throws ValueError where the settings say
 /// something else, which its bits do not allow; FormatError.
 inline void take_over(TrainSettings& settings, RunRecord const& run,

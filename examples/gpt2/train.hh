@@ -77,10 +77,9 @@ template <nntile::Runtime R> class Trainer {
     first_step_ = timed_step_ = step_;
     if (step_ == 0 && !validate()) return false;
     if (step_ > 0 && step_ >= steps_ && world_.speaks())
-      std::printf(
-          "nothing to train: step %lld of %lld is reached; --steps counts those before a "
-          "--resume\n",
-          static_cast<long long>(step_), static_cast<long long>(steps_));
+      std::printf("nothing to train: step %lld of %lld is reached; %s\n",
+                  static_cast<long long>(step_), static_cast<long long>(steps_),
+                  end_of_resumed(settings_, step_).c_str());
     train_begin_ = seconds_now();
     while (step_ < steps_ && !stops()) {
       if (!train_step()) return false;
@@ -163,7 +162,12 @@ template <nntile::Runtime R> class Trainer {
     take_over(settings_, run, state, *path);
     history_ = std::move(run.history);
     if (state.loss) history_.last_train = *state.loss;
-    if (settings_.minutes > 0 && state.step >= calibration_steps) steps_ = run.steps;
+    if (settings_.minutes > 0 && state.step >= calibration_steps) {
+      steps_ = run.steps;
+      if (static_cast<std::int64_t>(state.step) < steps_)
+        changes_ += nntile::concat(changes_.empty() ? "" : ", ", "it keeps to its ", steps_,
+                                   " steps, and --minutes is not timed anew");
+    }
     return checkpoint;
   }
 

@@ -4,6 +4,7 @@
     resume.py build/examples/gpt2
 """
 import pathlib
+import shutil
 import sys
 
 from runs import TINY, Runs
@@ -49,10 +50,25 @@ def other_numbers(runs):
     need('from here on' not in done.stdout, 'and says nothing where nothing does')
 
 
+def timed_again(runs):
+    """--minutes for a run whose steps are done, and for one whose steps are known."""
+    out = pathlib.Path(runs.new_folder())
+    runs.train(*TINY, '--steps', 40, '--save-every', 30, out=out)
+    words = ['train', '--data', runs.data, *TINY, '--out', out, '--resume', '--minutes', 1]
+    done = runs.call(*words)
+    need(done.returncode == 0 and 'nothing to train: step 40 of 40' in done.stdout and '--steps, above 40' in done.stdout,
+         f'a run that is done says how to train more: {done.stdout}')
+    shutil.rmtree(max(out.glob('step-*')))
+    done = runs.call(*words)
+    need(done.returncode == 0 and 'it keeps to its 40 steps, and --minutes is not timed anew' in done.stdout,
+         f'a run whose steps are known keeps to them, and says so: {done.stdout}')
+
+
 def main():
     runs, = Runs.of_call(__doc__)
     without_optimizer(runs)
     other_numbers(runs)
+    timed_again(runs)
 
 
 main()
