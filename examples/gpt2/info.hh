@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generate.hh"
@@ -44,10 +47,18 @@ inline void write_text(std::string const& path, std::string const& text) {
 inline void check_files(InfoSettings const& settings) {
   if (!settings.save_parts.empty() && settings.ranks == 1)
     throw nntile::ValueError("--save-parts: one rank has no parts; say how many with --ranks");
+  std::map<std::string, char const*> options;  // by the file
   for (auto const& [option, path] :
        {std::pair{"--dot", settings.dot}, std::pair{"--plan", settings.plan},
-        std::pair{"--draw", settings.draw}})
-    if (!path.empty()) require_folder_of(option, path);
+        std::pair{"--draw", settings.draw}}) {
+    if (path.empty()) continue;
+    require_folder_of(option, path);
+    auto const file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+    auto const [first, alone] = options.emplace(file.string(), option);
+    if (!alone)
+      throw nntile::ValueError(nntile::concat(option, ": '", path, "' is ", first->second,
+                                              "'s file, too; give each a file of its own"));
+  }
   if (!settings.draw.empty() && !settings.draw.ends_with(".html") &&
       !settings.draw.ends_with(".dot"))
     throw nntile::ValueError(

@@ -144,6 +144,9 @@ def newcomers(runs, cases, out):
     for option in ('--dot', '--plan', '--draw'):
         cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
                       '/nowhere/x.dot')
+    for first, second in (('--dot', '--plan'), ('--plan', '--draw')):
+        cases.refused_first(f'{first} and {second} to one file', [f'{second}: ', f"x.dot' is {first}'s file, too"], 'info', first,
+                            runs.folder / 'x.dot', second, runs.folder / '.' / '..' / runs.folder.name / 'x.dot')
     cases.refused('a drawing of another kind', ["--draw: 'x.png'", '.html', '.dot'], 'info', '--draw', 'x.png')
     cases.refused('a drawing of nothing', ['--draw-end: 10', '--draw-begin 100'], 'info', '--draw', runs.folder / 'x.dot',
                   '--draw-begin', 100, '--draw-end', 10)
