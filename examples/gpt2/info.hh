@@ -215,7 +215,9 @@ inline void show_model(InfoSettings const& settings) {
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
   std::vector<nntile::PartReport> parts;  // behind the plan for one rank, whose errors are plainer
-  if (settings.ranks > 1) parts = nntile::report_parts(of.graph, shared);
+  if (settings.ranks > 1)
+    parts = plan_within(settings.model.machine, of.graph.name(),
+                        [&] { return nntile::report_parts(of.graph, shared); });
   std::printf(
       "model      %lld parameters (width %lld, %lld layers, %lld heads, vocabulary %lld)%s\n",
       static_cast<long long>(of.model.parameters().count()), static_cast<long long>(config.width),

@@ -11,6 +11,7 @@
 #include "machine.hh"
 #include "nntile/graph/places.hh"
 #include "settings.hh"
+#include "words.hh"
 
 namespace gpt2 {
 
@@ -114,7 +115,7 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
     options.capacity.push_back({device(number), static_cast<nntile::Index>(machine.device_memory)});
 }
 
-/// Plans by make(): where a place is too small, in words of the command line. Throws ValueError.
+/// Plans by make(), whose errors get the words of the command line. Throws Error.
 template <class Make>
 auto plan_within(Machine const& machine, std::string const& graph, Make make) {
   try {
@@ -131,6 +132,8 @@ auto plan_within(Machine const& machine, std::string const& graph, Make make) {
                                             " bytes of ", to_string(full.place),
                                             " are too few for the plan '", graph, "'; ", ways,
                                             ", or take smaller tiles (--tile), --seq or --batch"));
+  } catch (nntile::Error const& error) {
+    throw nntile::Error(in_options(error.what()));
   }
 }
 

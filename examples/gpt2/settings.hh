@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Settings of the trainer and the generator, from the command line.
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/numerics.hh"
@@ -115,15 +117,24 @@ inline nntile::PlanOptions tile_options(std::string const& text) {
     return value;
   };
   std::string_view rest = text;
+  bool given = false;  // the target
   while (!rest.empty()) {
     std::string_view const item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
     auto const equals = item.find('=');
     if (equals == item.npos) {
+      if (std::exchange(given, true))
+        throw nntile::ValueError(nntile::concat("--tile: a second size for all axes, '", item,
+                                                "', in '", text,
+                                                "'; write 256 or 256,embed=64+192"));
       options.tile = item == "auto" ? nntile::PlanOptions::automatic : number(item);
       continue;
     }
     nntile::AxisCut cut{std::string(item.substr(0, equals)), {}};
+    for (nntile::AxisCut const& other : options.cuts)
+      if (other.axis == cut.axis)
+        throw nntile::ValueError(nntile::concat("--tile: axis '", cut.axis, "' comes twice in '",
+                                                text, "'; list it once, as embed=64+192"));
     for (std::string_view sizes = item.substr(equals + 1); !sizes.empty();) {
       std::string_view const size = sizes.substr(0, sizes.find('+'));
       sizes.remove_prefix(std::min(sizes.size(), size.size() + 1));
@@ -157,8 +168,12 @@ inline std::vector<nntile::AxisGroups> groups_of(std::string const& text) {
   std::vector<nntile::AxisGroups> result;
   each_count("--groups", text, "batch=4,head=2, or 4 for batch=4",
              [&](std::string const& axis, int count) {
-               result.push_back({axis.empty() ? "batch" : axis, count});
-               return true;
+               nntile::AxisGroups const groups{axis.empty() ? "batch" : axis, count};
+               bool const twice = std::any_of(result.begin(), result.end(), [&](auto const& other) {
+                 return other.axis == groups.axis;
+               });
+               result.push_back(groups);
+               return !twice && count >= 1;
              });
   return result;
 }

@@ -85,6 +85,22 @@ SHARED = [
 ]
 
 
+# Tilings and groups that the planner cannot have, and words of the refusal, which begins with the option.
+PLANNED = [
+    (['--tile', '64,width=32'], ["--tile: the graph 'train' has no axis 'width'"]),
+    (['--tile', '64,embed='], ["--tile: no sizes given for axis 'embed'"]),
+    (['--tile', '64,embed=0'], ["--tile: size 0 for axis 'embed'"]),
+    (['--tile', '64,embed=64,embed=32'], ["--tile: axis 'embed' comes twice", 'list it once']),
+    (['--tile', '256,128'], ["--tile: a second size for all axes, '128', in '256,128'"]),
+    (['--groups', '0'], ["--groups: invalid '0'", 'batch=4']),
+    (['--groups', 'batch=2,2'], ["--groups: invalid '2' in 'batch=2,2'"]),
+    (['--groups', 'foo=2'], ['--groups: ', "no axis 'foo'"]),
+    (['--groups', '99'], ['--groups: ', '99 canonical groups', 'at most 2']),
+    (['--ranks', 4, '--groups', '2'], ['--groups: ', 'at most 2 ranks, or --groups batch=4']),
+    (['--ranks', 2, '--parallel', 'tensor', '--tile', '64,head=2'], ['cut it, --tile auto,head=1']),
+]
+
+
 # Numbers of a run that train nothing, and words of the refusal.
 NUMBERS = [(option, value, [f'{option}: {value}', 'give 0', 'such as'])
            for option in ('--lr', '--weight-decay', '--clip') for value in ('nan', 'inf', '-1')]
@@ -161,6 +177,8 @@ def newcomers(runs, cases, out):
                           (['--isa', 'v9'], ["--isa: 'v9'", 'best']), (['--parallel', 'fdsp'], ["no preset 'fdsp'", 'fsdp']),
                           (['--mesh', 'data=641,tensor=6700417'], ['a mesh of 4294967297 ranks', 'there are 1'])):
         cases.refused(f'a plan for {" ".join(map(str, words))}', pieces, 'info', *words)
+    for words, pieces in PLANNED:
+        cases.refused_first(f'a plan with {" ".join(map(str, words))}', pieces, 'info', *TINY[:-2], *words)
     for command in (['info'], ['generate', '--run', out, '--tokens', 2], ['--help']):
         cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
@@ -300,7 +318,7 @@ def main():
     train('a model larger than memory', ['GB', '--width'], *data, '--preset', '124m', '--width', 32768, '--heads', 64,
           '--tile', 0)
     train('an unknown option', ['--colour'], *TINY, *data, '--colour', 'red')
-    train('tiles so small that the plan does not fit', ['larger tiles'], *data, '--preset', '124m', '--tile', 4,
+    train('tiles so small that the plan does not fit', ['larger tiles (--tile)'], *data, '--preset', '124m', '--tile', 4,
           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
     train('resuming nothing', ['--resume', 'no checkpoint'], *TINY, *data, '--resume')
 
