@@ -34,25 +34,35 @@ inline CLI::Validator not_empty() {
 }
 
 /// Whole numbers and others, which CLI11 takes for 0 where nothing is given, and for octal where
-/// they begin with 0.
+/// they begin with 0; of others it does not say what it needs.
 inline void check_numbers(CLI::App& command) {
-  auto const octal = [](std::string& given) {
+  auto const unfit = [](std::string& given) {
     std::string_view digits = given;
-    digits.remove_prefix(std::min(digits.find_first_not_of("+-"), digits.size()));
+    digits.remove_prefix(std::min(digits.find_first_not_of("+- \t"), digits.size()));
+    if (!digits.starts_with("0x") && digits.find_first_not_of("0123456789 \t") != digits.npos)
+      return "'" + given + "' is no whole number";
     bool const is = digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9';
     return is ? given + " begins with 0; leave that out" : std::string();
   };
   for (CLI::Option* const option : command.get_options()) {
     bool const whole = option->get_type_name().find("INT") != std::string::npos;
     if (whole || option->get_type_name().starts_with("FLOAT")) option->check(not_empty());
-    if (whole) option->check({octal, ""});
+    if (whole) option->check({unfit, ""});
   }
 }
 
-/// Bytes: 400MB, 2GB.
+/// Bytes: 400MB, 2GB, each unit 1024 of the one before.
 inline void add_bytes(CLI::App& app, char const* name, std::uint64_t& bytes, char const* text) {
   app.add_option(name, bytes, text)
       ->transform(CLI::AsSizeValue(false))
+      ->transform({[](std::string& given) {
+                     return given.find('.') == given.npos
+                                ? std::string()
+                                : given +
+                                      " is no whole number; take a smaller unit, as 512MB for "
+                                      "0.5GB";
+                   },
+                   ""})
       ->transform(not_negative());  // the later is the first
 }
 

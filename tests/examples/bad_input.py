@@ -112,6 +112,9 @@ NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ['--
 NUMBERS += [(option, '1' + 30 * '0', [option, 'digits']) for option in ('--steps', '--warmup', '--seed', '--save-every')]
 NUMBERS += [(option, ' -5', [option, '-5 is less than 0']) for option in ('--steps', '--seed')]
 NUMBERS += [(option, '010', [option, '010 begins with 0', 'leave that out']) for option in ('--steps', '--batch', '--workers')]
+NUMBERS += [(option, value, [f"{option}: '{value}' is no whole number"]) for option, value in
+            (('--batch', '5MB'), ('--width', '1e3'), ('--steps', '2.5'), ('--workers', 'two'))]
+NUMBERS += [('--device-memory', '0.5GB', ['--device-memory: 0.5GB is no whole number', '512MB'])]
 DRAWN = [('--temperature', value, ['--temperature: ' + value, '0.8']) for value in ('nan', 'inf', '-1')]
 DRAWN += [('--top-p', value, ['--top-p: ' + value, '1 (all)']) for value in ('nan', '0', '1.5')]
 DRAWN += [('--top-k', '-1', ['--top-k: -1', '0 means all']), ('--tokens', '-5', ['--tokens', 'less than 0']),
