@@ -20,10 +20,16 @@
 namespace gpt2 {
 
 /// Opens the newest checkpoint of a run, or the checkpoint itself, which may lack the optimizer's
-/// files.
+/// files. Throws ValueError where there is none, Error as Checkpoint does.
 inline nntile::io::Checkpoint open_run(std::string const& run) {
-  return nntile::io::Checkpoint::open(nntile::io::latest_checkpoint(run).value_or(run), nullptr,
-                                      nntile::io::Part::model);
+  namespace io = nntile::io;
+  std::string path = run;
+  if (io::path_exists(run)) path = io::latest_checkpoint(run).value_or(run);
+  if (!io::path_exists(nntile::concat(path, '/', io::manifest_name)))
+    throw nntile::ValueError(nntile::concat(
+        "--run: '", run, "' ", io::path_exists(run) ? "holds no checkpoint" : "is not there",
+        "; gpt2 train --out ", run, " saves one there"));
+  return io::Checkpoint::open(path, nullptr, io::Part::model);
 }
 
 /// A model that continues texts.

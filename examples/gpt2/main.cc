@@ -453,12 +453,13 @@ int main(int argc, char** argv) {
           ->check(not_empty());
   for (char const* const other : {"--run", "--ranks", "--dot", "--plan", "--save-parts"})
     part->excludes(info_command->get_option(other));
-  for (char const* const other : {"--dot", "--plan", "--save-parts"})  // of a model's plan
-    info_command->get_option("--run")->excludes(info_command->get_option(other));
+  for (CLI::Option* const other : info_command->get_options())  // of a model's plan
+    if (other->get_name() != "--run" && other->get_name() != "--help" && other != part)
+      info_command->get_option("--run")->excludes(other);
   for (char const* const of_drawing : {"--draw-begin", "--draw-end", "--draw-name", "--draw-limit"})
     info_command->get_option(of_drawing)->needs(info_command->get_option("--draw"));
-  for (char const* const other : {"--run", "--ranks"})  // parts are drawn one by one: --part
-    info_command->get_option("--draw")->excludes(info_command->get_option(other));
+  // Parts are drawn one by one: --part.
+  info_command->get_option("--draw")->excludes(info_command->get_option("--ranks"));
 
   for (CLI::App* const command : app.get_subcommands({})) check_numbers(*command);
   std::optional<World> world;

@@ -171,7 +171,7 @@ def newcomers(runs, cases, out):
                   '--draw-begin', 100, '--draw-end', 10)
     for option in ('--draw-begin', '--draw-end', '--draw-limit'):
         cases.refused(f'a negative {option}', [option, '-1 is less than 0'], 'info', '--draw', runs.folder / 'x.dot', option, -1)
-    for option in ('--dot', '--plan', '--save-parts'):
+    for option in ('--dot', '--plan', '--draw', '--save-parts', '--tile', '--preset'):
         cases.refused(f'{option} of a run', ['--run', 'excludes', option], 'info', '--run', out, option, runs.folder / 'x.dot')
     cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
     cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
@@ -348,7 +348,10 @@ def main():
            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
     on_run('a prompt of no bytes', ['--prompt'], 'generate', '--run', out, '--prompt', '')
     on_run('a negative temperature', ['--temperature'], 'generate', '--run', out, '--temperature', -1)
-    cases.refused('a run that is not there', ['nowhere'], 'generate', '--run', 'nowhere')
+    for command in 'generate', 'info':
+        cases.refused('a run that is not there', ["--run: 'nowhere' is not there", 'gpt2 train --out nowhere'], command, '--run',
+                      'nowhere')
+        cases.refused('a folder without a run', [f"--run: '{runs.folder}' holds no checkpoint"], command, '--run', runs.folder)
 
     for name in ('model.safetensors', 'manifest.json'):
         copy = pathlib.Path(runs.new_folder())
