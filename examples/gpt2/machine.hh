@@ -109,7 +109,9 @@ inline int terminal_columns() {
 /// "1.5 GB", "23 MB".
 inline std::string readable_bytes(double bytes) {
   char text[32];
-  if (bytes >= 1e9)
+  if (bytes >= 1e12)
+    std::snprintf(text, sizeof text, "%.1f TB", bytes / 1e12);
+  else if (bytes >= 1e9)
     std::snprintf(text, sizeof text, "%.1f GB", bytes / 1e9);
   else if (bytes >= 1e6)
     std::snprintf(text, sizeof text, "%.0f MB", bytes / 1e6);

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "checks.hh"
+#include "fits.hh"
 #include "info.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/disk/disk.hh"
@@ -272,6 +273,7 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
 
 int train(TrainSettings const& settings, World const& world) {
   check_run(settings);
+  require_room(settings, world);
   Watch watch(world);
   // One of several that is ended alone would end all without a save.
   if (world.size() > 1) EndSignals::take(false);

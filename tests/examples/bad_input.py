@@ -320,6 +320,10 @@ def main():
     train('an unknown instruction set', ["'v9'", 'best'], *TINY, *data, '--isa', 'v9')
     train('a model larger than memory', ['GB', '--width'], *data, '--preset', '124m', '--width', 32768, '--heads', 64,
           '--tile', 0)
+    cases.refused_first('weights that no plan fits into memory', ['weights', ' TB at least', 'this machine has', '--width'],
+                        'train', *data, '--out', runs.new_folder(), '--width', 65536, '--layers', 1000)
+    cases.refused_first('activations that no plan fits into memory', [' TB at least', 'activations'], 'train', *data, '--out',
+                        runs.new_folder(), '--layers', 1000, '--batch', 65536)
     train('an unknown option', ['--colour'], *TINY, *data, '--colour', 'red')
     train('tiles so small that the plan does not fit', ['larger tiles (--tile)'], *data, '--preset', '124m', '--tile', 4,
           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
