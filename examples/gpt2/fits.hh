@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Models that no plan fits into the memory of this machine, known before one is made.
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <string>
 
@@ -52,6 +54,19 @@ inline void require_room(TrainSettings const& settings, World const& world) {
         "activations", world.ranks_here() == 1 ? "" : " of the ranks of this host", ", and this ",
         "machine has ", readable_bytes(memory),
         "; use a smaller --width, --layers, --seq or --batch"));
+}
+
+/// Limits the addresses of this process to the memory there is: a plan that needs more ends with an
+/// error, not with the system's last resort. For a process that only plans.
+inline void limit_memory() {
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // which have addresses of theirs
+  rlimit limit{};
+  auto const available = static_cast<rlim_t>(available_bytes());
+  if (available == 0 || getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur <= available) return;
+  limit.rlim_cur = available;
+  (void)setrlimit(RLIMIT_AS, &limit);
+#endif
 }
 
 }  // namespace gpt2

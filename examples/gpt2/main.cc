@@ -298,6 +298,7 @@ int generate(GenerateSettings const& settings) {
 
 int info(InfoSettings const& settings) {
   require_runtime(settings.model.machine, HostRuntime::names());
+  limit_memory();
   if (settings.run.empty())
     show_model(settings);
   else

@@ -10,6 +10,7 @@
 
 #include "machine.hh"
 #include "nntile/graph/places.hh"
+#include "notice.hh"
 #include "settings.hh"
 #include "words.hh"
 
@@ -119,6 +120,7 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
 template <class Make>
 auto plan_within(Machine const& machine, std::string const& graph, Make make) {
   try {
+    PlanningNotice const notice(graph);
     return make();
   } catch (nntile::PlaceFull const& full) {
     bool const of_host = full.place == nntile::host;

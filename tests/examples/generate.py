@@ -80,6 +80,19 @@ def progress_in_a_narrow_terminal(runs):
          f'progress stays in its row: {replaced[:2]}')
 
 
+def progress_of_planning(runs):
+    """A plan that takes seconds says so on a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([runs.program, 'info', '--preset', '124m', '--tile', '8'], stdout=subprocess.DEVNULL, stderr=theirs,
+                          env=runs.environment) as process:
+        os.close(theirs)
+        text = os.read(ours, 4096)
+        process.kill()
+    os.close(ours)
+    need(re.fullmatch(rb"\r\x1b\[Kplanning 'train', 1 s, .* [kMG]B; larger tiles take less: --tile 0", text),
+         f'a plan that takes long says so: {text}')
+
+
 def main():
     runs, = Runs.of_call(__doc__)
     out = runs.new_folder()
@@ -250,6 +263,7 @@ def main():
     need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr and 'no checkpoint' in nothing.stderr,
          f'a loss that is not finite stops: {nothing.stderr.strip()}')
     progress_in_a_narrow_terminal(runs)
+    progress_of_planning(runs)
     for command in ([], ['train'], ['generate'], ['info']):
         help_text = runs.call(*command, '--help')
         need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
