@@ -20,6 +20,12 @@ inline Plan plan_of(LogicalGraph const& graph, PlanOptions const& options) {
   if (!options.mesh.empty())
     throw PlanError(concat("plan '", graph.name(), "': a mesh has ranks, which plan a part each: ",
                            "Plan(graph, options, rank) or compile_part(), graph/parts.hh"));
+  if (!options.rules.empty() || options.owners)
+    throw PlanError(concat("plan '", graph.name(),
+                           "': PlanOptions::", options.owners ? "owners give" : "rules give",
+                           " tiles to ranks of a mesh, and there is none: leave them out, or give ",
+                           "one as .mesh and plan a part for each of its ranks, Plan(graph, ",
+                           "options, rank) or compile_part(), graph/parts.hh"));
   if (options.tile == PlanOptions::automatic) return passes::choose_tile(graph, options);
   return Plan(passes::run_all(graph, options));
 }

@@ -2,6 +2,7 @@
 // Options that no plan can have, and what is said of them.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/graph/apply.hh"
@@ -67,6 +68,20 @@ TEST_CASE("an axis of a mesh has no more ranks than coordinates", "[graph][parts
         "mesh: axis 'a' of 32769 ranks; an axis has up to 32768, share the rest out over another");
   options.mesh[0].size = 32768;
   CHECK_NOTHROW(Plan(Product().graph, options, 32767));
+}
+
+TEST_CASE("rules and owners without a mesh are refused", "[graph][parts]") {
+  auto const refusal = [](char const* option) {
+    return concat("plan 'g': PlanOptions::", option,
+                  " give tiles to ranks of a mesh, and there is ",
+                  "none: leave them out, or give one as .mesh and plan a part for each of its ",
+                  "ranks, Plan(graph, options, rank) or compile_part(), graph/parts.hh");
+  };
+  for (Index const tile : {Index{0}, PlanOptions::automatic}) {
+    CHECK(Product().refusal({.tile = tile, .rules = ddp()}) == refusal("rules"));
+    CHECK(Product().refusal({.tile = tile, .owners = [](std::string_view, Index) { return 0; }}) ==
+          refusal("owners"));
+  }
 }
 
 TEST_CASE("what is advised for a rule that is refused would do", "[graph][parts]") {
