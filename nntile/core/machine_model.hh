@@ -23,6 +23,8 @@ struct MachineModel {
 
 /// Says what no machine has, in one line; nothing of a machine that can be.
 inline std::string fault_of(MachineModel const& machine) {
+  if (machine.workers < 1) return concat(machine.workers, " workers; at least 1");
+  if (machine.cache < 1) return concat("a cache of ", machine.cache, " bytes; at least 1");
   if (!(machine.peak > 0)) return concat("a peak of ", machine.peak, " flop/s; above 0");
   if (!(machine.bandwidth > 0))
     return concat("a bandwidth of memory of ", machine.bandwidth, " bytes/s; above 0");

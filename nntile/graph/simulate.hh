@@ -111,7 +111,7 @@ inline Simulation simulate(Plan const& plan, MachineModel const& machine, TaskOr
   };
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t)
     if (order.earlier[t] == 0) push(coming, {0, plan.tasks()[t].priority, t}, later);
-  std::size_t const workers = machine.workers < 1 ? 1 : static_cast<std::size_t>(machine.workers);
+  auto const workers = static_cast<std::size_t>(machine.workers);
   DynamicArray<double> free(std::min(workers, plan.tasks().size() + 1), 0.0);  // more have no task
   auto const ends_later = [](double a, double b) { return a > b; };  // the first ends earliest
   DynamicArray<double> available(plan.tasks().size());

@@ -316,7 +316,6 @@ class JobRun {
     auto const fail = [&](auto const&... text) {
       throw ValueError(concat("simulate: plan '", job_.name, "': ", text...));
     };
-    if (cluster_.rank.workers < 1) fail("ranks of ", cluster_.rank.workers, " workers; at least 1");
     if (std::string const fault = fault_of(cluster_.rank); !fault.empty()) fail("ranks of ", fault);
     if (cluster_.ranks_per_node < 1)
       fail("nodes of ", cluster_.ranks_per_node, " ranks; at least 1");

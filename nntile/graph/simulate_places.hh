@@ -100,11 +100,10 @@ inline PlacesSimulation simulate(Plan const& plan, PlacesModel const& model) {
     while (lane < lanes.size() && (lanes[lane].place != place || lanes[lane].copies != copies))
       ++lane;
     if (lane == lanes.size())
-      lanes.push_back(
-          {place,
-           copies,
-           copies ? copies_in_flight : std::max(1, (there ? model.device : model.host).workers),
-           {}});
+      lanes.push_back({place,
+                       copies,
+                       copies ? copies_in_flight : (there ? model.device : model.host).workers,
+                       {}});
     lane_of[t] = lane;
   }
   Queue ended;

@@ -161,8 +161,7 @@ TEST_CASE("a policy that names nothing, or contradicts itself, is refused", "[gr
   PlanOptions nobody = options({.placement = Placement::owner_computes});
   nobody.machine.workers = 0;
   CHECK(message_of<PlanError>([&] { Plan(layer.graph, nobody); }) ==
-        "plan 'layer': the execution policy deals tiles out to the 0 workers of "
-        "PlanOptions::machine; at least 1 is needed");
+        "plan 'layer': PlanOptions::machine has 0 workers; at least 1");
 }
 
 TEST_CASE("a saved plan keeps its hints", "[graph][execution]") {

@@ -162,7 +162,8 @@ TEST_CASE("a machine that cannot be is refused by plans and simulations", "[grap
   double const nan = std::numeric_limits<double>::quiet_NaN();
   for (MachineModel const& machine :
        {MachineModel{.peak = 0}, MachineModel{.peak = nan}, MachineModel{.bandwidth = -1},
-        MachineModel{.task_overhead = nan}}) {
+        MachineModel{.task_overhead = nan}, MachineModel{.workers = 0}, MachineModel{.workers = -5},
+        MachineModel{.cache = 0}, MachineModel{.cache = INT64_MIN}}) {
     CHECK(message_of<PlanError>([&] { Plan(graph, {.machine = machine}); }) ==
           "plan 'g': PlanOptions::machine has " + fault_of(machine));
     CHECK_THROWS_AS(Plan(graph, {.tile = 0, .machine = machine}), PlanError);
@@ -170,4 +171,6 @@ TEST_CASE("a machine that cannot be is refused by plans and simulations", "[grap
           "simulate: plan 'g': a machine of " + fault_of(machine));
   }
   CHECK(fault_of(MachineModel{.peak = -2}) == "a peak of -2 flop/s; above 0");
+  CHECK(fault_of(MachineModel{.workers = 0}) == "0 workers; at least 1");
+  CHECK(fault_of(MachineModel{.cache = -1}) == "a cache of -1 bytes; at least 1");
 }

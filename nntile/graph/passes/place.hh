@@ -38,9 +38,6 @@ inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions cons
     throw PlanError(concat("plan '", plan.name, "': ", text...));
   };
   if (std::string const text = contradiction(policy); !text.empty()) fail(text);
-  if (by_owner(policy) && policy.workers.empty() && options.machine.workers < 1)
-    fail("the execution policy deals tiles out to the ", options.machine.workers,
-         " workers of PlanOptions::machine; at least 1 is needed");
   DynamicArray<bool> used(policy.rules.size());
   for (PlannedTask& task : plan.tasks) {
     PlacedTask const seen{
