@@ -26,8 +26,10 @@
 // Watchdog::off() a hang of the runtime is a hang of the battery. A debugger that stops the process
 // does not set it off.
 //
-// If the runtime crashes (it freed memory that a task still uses, say), there is no report: let
-// `progress` write each check to stderr before it runs; the last one is the law that was broken.
+// If the runtime crashes (it freed memory that a task still uses, say), there is no report: the law
+// that was broken is the check that is named on stderr, before the debugger, the sanitizer or the
+// test framework says where. `name_crashes` = false leaves signals alone. An error that a sanitizer
+// finds without a signal has no such line: let `progress` write each check before it runs.
 
 #include <memory>
 #include <type_traits>

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime that hangs ends the battery with words: which check, which configuration, which call.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <string>
@@ -11,6 +8,7 @@
 #include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/testing/broken_replay.hh"
+#include "tests/testing/child.hh"
 #include "tests/testing/faulty_threads.hh"
 
 namespace {
@@ -18,34 +16,7 @@ namespace {
 using namespace nntile;
 using test::Fault;
 using test::FaultyThreads;
-
-struct Ended {
-  int status;
-  std::string output;
-};
-
-/// Runs the body in a child process; what it wrote to stdout and stderr.
-template <class Body> Ended run_in_child(Body body) {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  pid_t const child = fork();
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    body();
-    _exit(0);
-  }
-  close(ends[1]);
-  Ended ended{-1, {}};
-  char bytes[4096];
-  for (ssize_t count; (count = read(ends[0], bytes, sizeof bytes)) > 0;)
-    ended.output.append(bytes, static_cast<std::size_t>(count));
-  close(ends[0]);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status)) ended.status = WEXITSTATUS(status);
-  return ended;
-}
+using test::run_in_child;
 
 template <Fault fault> testing::Report run_with(testing::ConformanceOptions const& options) {
   return testing::conformance(

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "nntile/testing/conformance/check_storage.hh"
 #include "nntile/testing/conformance/check_wakeups.hh"
 #include "nntile/testing/conformance/check_workers.hh"
+#include "nntile/testing/conformance/crash.hh"
 #include "nntile/testing/conformance/report.hh"
 #include "nntile/testing/conformance/trial.hh"
 #include "nntile/testing/conformance/watchdog.hh"
@@ -55,6 +57,9 @@ struct ConformanceOptions {
   /// Action on a runtime that hangs: by default, write the report so far to stderr and end
   /// the process. `Watchdog::off()` leaves it to the caller.
   Watchdog watchdog{};
+  /// Whether a signal that ends the process first names the check on stderr. Not for a runtime that
+  /// handles such signals itself, as one that moves pages does.
+  bool name_crashes = true;
 };
 
 /// All checks, each behind those whose sentence it builds upon: the order of Report::checks.
@@ -86,6 +91,7 @@ class Battery {
   }
 
   Report run() {
+    if (options_.name_crashes) crash_.emplace();
     {
       WatchdogThread const watchdog(
           options_.watchdog.seconds, [this] { return calls_.returned(); }, [this] { hung(); });
@@ -161,6 +167,7 @@ class Battery {
     check_ = check;
     configuration_ = configuration;
     hung_ = false;
+    if (crash_) crash_->write(concat("check '", check, "', ", name_of(configuration)));
   }
 
   void run_check(NamedCheck const& check, Trial const& trial, CheckResult& result) {
@@ -221,6 +228,7 @@ class Battery {
   std::string check_;
   RuntimeOptions configuration_;
   bool hung_ = false;
+  std::optional<CrashNote> crash_;
 };
 
 }  // namespace detail
