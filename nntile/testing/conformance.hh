@@ -21,10 +21,10 @@
 // it asks for (replay, scopes, a second worker); the report with `all` says why.
 //
 // If the runtime hangs, no thread can be taken out of it, so after 120 seconds in which no call
-// returned the report so far is written to stderr, with check, configuration and the call that does
-// not return, and the process ends with status 1. `watchdog` has the limit and the action; with
-// Watchdog::off() a hang of the runtime is a hang of the battery. A debugger that stops the process
-// does not set it off.
+// returned, 5 where no task of the battery is under way either, the report so far is written to
+// stderr, with check, configuration and the call that does not return, and the process ends with
+// status 1. `watchdog` has the limits and the action; with Watchdog::off() a hang of the runtime is
+// a hang of the battery. A debugger that stops the process does not set it off.
 //
 // If the runtime crashes (it freed memory that a task still uses, say), there is no report: the law
 // that was broken is the check that is named on stderr, before the debugger, the sanitizer or the

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime that hangs ends the battery with words: which check, which configuration, which call.
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "nntile/runtime/engine/nest.hh"
 #include "nntile/testing/conformance.hh"
@@ -200,18 +202,61 @@ TEST_CASE("a call that got nothing done is no progress", "[testing][watchdog]") 
 }
 
 TEST_CASE("stillness is reported once, and anew after progress", "[testing][watchdog]") {
-  testing::detail::Stillness stillness(10, 1);
-  for (int second = 1; second < 10; ++second) CHECK_FALSE(stillness.look(1, 0));
-  CHECK(stillness.look(1, 0));
-  for (int second = 1; second < 20; ++second) CHECK_FALSE(stillness.look(1, 0));
-  CHECK_FALSE(stillness.look(1, 1));
-  for (int second = 1; second < 10; ++second) CHECK_FALSE(stillness.look(1, 1));
-  CHECK(stillness.look(1, 1));
+  testing::detail::Stillness stillness(10, 10, 1);
+  for (int second = 1; second < 10; ++second) CHECK_FALSE(stillness.look(1, {0}));
+  CHECK(stillness.look(1, {0}));
+  for (int second = 1; second < 20; ++second) CHECK_FALSE(stillness.look(1, {0}));
+  CHECK_FALSE(stillness.look(1, {1}));
+  for (int second = 1; second < 10; ++second) CHECK_FALSE(stillness.look(1, {1}));
+  CHECK(stillness.look(1, {1}));
+  CHECK(stillness.seconds() == 10);
+}
+
+TEST_CASE("stillness is reported sooner where the runtime alone can go on", "[testing][watchdog]") {
+  testing::detail::Stillness stillness(10, 3, 1);
+  for (int second = 0; second < 5; ++second) CHECK_FALSE(stillness.look(1, {0, false}));
+  for (int second = 1; second < 3; ++second) CHECK_FALSE(stillness.look(1, {0, true}));
+  CHECK_FALSE(stillness.look(1, {0, false}));
+  for (int second = 1; second < 3; ++second) CHECK_FALSE(stillness.look(1, {1, true}));
+  CHECK_FALSE(stillness.look(1, {1, true}));  // the first of these was progress
+  CHECK(stillness.look(1, {1, true}));
+}
+
+TEST_CASE("a lost wake-up is found soon, since nothing else is under way", "[testing][watchdog]") {
+  testing::ConformanceOptions options;
+  options.rounds = 1;
+  options.max_workers = 1;
+  options.only = "a sleeping driver wakes";
+  options.watchdog.on_hang = [](testing::Report const&) { test::BrokenReplay::wake_driver(); };
+  options.watchdog.idle_seconds = 0.5;
+  auto const report = testing::conformance(
+      [](RuntimeOptions const& one) {
+        return test::BrokenReplay(test::Defect::loses_a_wakeup, one);
+      },
+      options);
+  CHECK(report.failed() == 1);
+}
+
+TEST_CASE("a constructor that takes its time is no hang", "[testing][watchdog]") {
+  std::atomic<int> hangs{0};
+  testing::ConformanceOptions options;
+  options.max_workers = 1;
+  options.only = "a runtime that is given nothing to do ends";
+  options.watchdog.on_hang = [&](testing::Report const&) { ++hangs; };
+  options.watchdog.idle_seconds = 0.1;
+  auto const report = testing::conformance(
+      [](RuntimeOptions const& one) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        return test::BrokenReplay(test::Defect::none, one);
+      },
+      options);
+  CHECK(report.passed());
+  CHECK(hangs == 0);
 }
 
 TEST_CASE("a process that was stopped for an hour has not hung", "[testing][watchdog]") {
-  testing::detail::Stillness stillness(10, 1);
-  CHECK_FALSE(stillness.look(3600, 0));
+  testing::detail::Stillness stillness(10, 10, 1);
+  CHECK_FALSE(stillness.look(3600, {}));
 }
 
 TEST_CASE("a watchdog that is off watches nothing", "[testing][watchdog]") {

@@ -3,6 +3,9 @@
 // Runs the checks in every configuration of a runtime, and keeps the report while they run.
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/check_basics.hh"
 #include "nntile/testing/conformance/check_callbacks.hh"
 #include "nntile/testing/conformance/check_capacity.hh"
@@ -94,7 +98,8 @@ class Battery {
     if (options_.name_crashes) crash_.emplace();
     {
       WatchdogThread const watchdog(
-          options_.watchdog.seconds, [this] { return calls_.returned(); }, [this] { hung(); });
+          options_.watchdog, [this] { return activity(); },
+          [this](double seconds) { hung(seconds); });
       auto const possible = configurations();
       int most = 0;
       for (auto const& one : possible) most = std::max(most, *one.workers);
@@ -202,14 +207,20 @@ class Battery {
   }
 
   /// On the watchdog's thread.
-  void hung() {
+  Activity activity() const {
+    std::uint64_t const ended = ended_steps.load(std::memory_order_relaxed);
+    std::uint64_t const begun = begun_steps.load(std::memory_order_relaxed);
+    return {calls_.returned() + begun + ended, begun == ended};
+  }
+  /// Likewise.
+  void hung(double seconds) {
     Report so_far;
     {
       std::lock_guard const hold(mutex_);
       std::string const where = calls_.where();
       hung_ = true;
       report_.hang = concat("check '", check_, "', ", name_of(configuration_), ": ", where,
-                            ": no call returned for ", options_.watchdog.seconds, " seconds");
+                            ": no call returned for ", std::round(seconds), " seconds");
       for (CheckResult& result : report_.checks)
         if (result.name == check_) count(result, concat("hangs ", where));
       so_far = report_;

@@ -226,6 +226,7 @@ struct NestedArguments {
   NestedRuns* ran;
 };
 inline Status run_nested_step(KernelCall const& call) noexcept {
+  ActiveStep const step;
   auto const& [node, ran] = *static_cast<NestedArguments const*>(call.arguments);
   ++(*ran)[node->id];
   compute_nested(*node,

@@ -42,6 +42,7 @@ struct RegionTask {
 /// Reads all that the task may look at, then writes each byte of what it writes: each depends on
 /// all that was read. What it accesses in no order it leaves alone.
 inline Status run_region_task(RegionTask const& task, std::byte* const* pointers) {
+  detail::ActiveStep const step;
   std::uint64_t hash = task.salt;
   for (std::size_t i = 0; i < task.count; ++i) {
     Access const access = task.operands[i].access;

@@ -30,6 +30,7 @@ template <class Body> CallNote call_note(Body& body) {
 namespace detail {
 
 inline Status run_call(KernelCall const& call) noexcept {
+  ActiveStep const step;
   CallNote note;
   std::memcpy(&note, call.arguments, sizeof note);
   return note.call(note.state, call);
@@ -50,6 +51,7 @@ template <class Body> StartNote start_note(Body& body) {
 }
 
 inline Status run_start(KernelCall const& call, Completion token) noexcept {
+  ActiveStep const step;
   StartNote note;
   std::memcpy(&note, call.arguments, sizeof note);
   return note.start(note.state, call, token);

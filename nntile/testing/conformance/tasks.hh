@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nntile/core/codelet.hh"
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/journal.hh"
 
 namespace nntile::testing {
@@ -188,6 +189,11 @@ class Outside {
     wake_.notify_all();
   }
 
+  static Status end(Running& running) {
+    detail::ActiveStep const step;
+    running.pause();
+    return running.end();
+  }
   void loop() {
     Random random(1);
     for (std::unique_lock lock(mutex_);;) {
@@ -197,8 +203,7 @@ class Outside {
       Entry entry = std::move(waiting_.back());
       waiting_.pop_back();
       lock.unlock();
-      entry.running->pause();
-      Status const status = entry.running->end();
+      Status const status = end(*entry.running);
       entry.running.reset();
       entry.token.complete(status);
       lock.lock();
@@ -223,6 +228,7 @@ struct Polled {
   int looks = 0;
 
   static bool poll(void* state, Completion token) {
+    ActiveStep const step;
     auto* const polled = static_cast<Polled*>(state);
     Note const& note = polled->running.note();
     Journal& journal = *note.journal;
@@ -244,6 +250,7 @@ struct Polled {
 };
 
 inline Status run_mix(KernelCall const& call) noexcept {
+  ActiveStep const step;
   Running running(note_of(call.arguments), call.buffers);
   running.pause();
   return running.end();
@@ -251,6 +258,7 @@ inline Status run_mix(KernelCall const& call) noexcept {
 
 /// Starts the same computation, to be ended as the note says.
 inline Status start_mix(KernelCall const& call, Completion token) noexcept {
+  ActiveStep const step;
   auto running = std::make_unique<Running>(note_of(call.arguments), call.buffers);
   Note const& note = running->note();
   switch (note.finish) {

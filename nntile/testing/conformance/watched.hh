@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/calls.hh"
 #include "nntile/testing/conformance/subject.hh"
 
@@ -19,6 +20,7 @@ class Watched final : public Subject {
  public:
   Watched(Factory const& make, RuntimeOptions const& options, CallLogs& logs) : log_(logs) {
     CallLog::Call const call(log_, "the constructor");
+    detail::ActiveStep const step;  // it may look for devices, or measure the machine
     inner_ = make(options);
   }
   ~Watched() override {
