@@ -21,7 +21,7 @@
 // it asks for (replay, scopes, a second worker); the report with `all` says why.
 //
 // If the runtime hangs, no thread can be taken out of it, so after 120 seconds in which no call
-// returned, 5 where no task of the battery is under way either, the report so far is written to
+// returned, 20 where no task of the battery is under way either, the report so far is written to
 // stderr, with check, configuration and the call that does not return, and the process ends with
 // status 1. `watchdog` has the limits and the action; with Watchdog::off() a hang of the runtime is
 // a hang of the battery. A debugger that stops the process does not set it off.

@@ -30,7 +30,7 @@ template <class R> testing::ConformanceOptions options_for() {
   options.own_driver = close;
   options.heavy = !sanitized;
   options.rounds = sanitized ? 1 : 2;
-  if (sanitized) options.watchdog.idle_seconds = 30;
+  if (sanitized) options.watchdog.idle_seconds = 60;
 #ifdef NNTILE_HAVE_STARPU
   if (std::is_same_v<R, StarPU>) {  // its driver never executes
     options.helping_driver = false;

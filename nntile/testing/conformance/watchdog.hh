@@ -39,7 +39,7 @@ struct Watchdog {
   std::function<void(Report const&)> on_hang = print_report_and_exit;
   /// The same where no body, poll or token of the battery is under way either, so that the runtime
   /// alone could go on. 0: no sooner than `seconds`.
-  double idle_seconds = 5;
+  double idle_seconds = 20;
 
   /// A hang of the runtime hangs the battery.
   static Watchdog off() { return {.seconds = 0}; }
