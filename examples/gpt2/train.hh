@@ -98,9 +98,11 @@ template <nntile::Runtime R> class Trainer {
     save();
     if (settings_.profile) report_profile();
     if (!settings_.trace.empty()) write_trace(settings_.trace);
-    if (stops() && world_.speaks())
-      std::printf("interrupted: saved at step %lld; continue with --resume\n",
-                  static_cast<long long>(step_));
+    if (world_.speaks())
+      std::printf(stops() ? "interrupted: saved at step %lld; continue with --out '%s' --resume\n"
+                          : "saved at step %lld; gpt2 generate --run '%s' continues a text\n",
+                  static_cast<long long>(step_), settings_.out.c_str());
+    std::fflush(stdout);
     return true;
   }
 

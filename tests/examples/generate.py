@@ -97,7 +97,8 @@ def main():
     runs, = Runs.of_call(__doc__)
     out = runs.new_folder()
     done = runs.call('train', '--data', runs.data, '--out', out, *SIZES, '--steps', 60, '--eval-every', 30)
-    need(done.returncode == 0, 'a run of 60 steps ends well')
+    need(done.returncode == 0 and done.stdout.splitlines()[-1] == f"saved at step 60; gpt2 generate --run '{out}' continues a text",
+         'a run of 60 steps ends well, and says how to go on')
     losses = [float(line.split()[4]) for line in done.stdout.splitlines() if 'validation loss' in line]
     need(len(losses) == 3 and losses[-1] < losses[0] - 1, f'the validation loss falls: {losses}')
     picture = pathlib.Path(out, 'loss.svg')
