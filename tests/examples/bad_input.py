@@ -352,6 +352,8 @@ def main():
            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
     on_run('a prompt of no bytes', ['--prompt'], 'generate', '--run', out, '--prompt', '')
     on_run('a negative temperature', ['--temperature'], 'generate', '--run', out, '--temperature', -1)
+    cases.refused('too little of the host for generating', ['bytes of host', '; give ', 'or --disk-keeps parameters, or',
+                  'tiles (--tile)'], 'generate', '--run', out, '--disk', '/tmp', '--host-memory', 5000)
     for command in 'generate', 'info':
         cases.refused('a run that is not there', ["--run: 'nowhere' is not there", 'gpt2 train --out nowhere'], command, '--run',
                       'nowhere')
