@@ -114,6 +114,13 @@ class LanguageModelStep {
     if (options.purpose < Purpose::prefill || options.purpose > Purpose::training)
       throw ValueError(concat("language model: purpose ", static_cast<int>(options.purpose),
                               "; those from prefill (0) to training (4) are possible"));
+    auto const require = [](char const* name, Dim const& dim) {
+      if (!dim.open() && dim < 1)
+        throw ShapeError(concat("language model: ", name, "=", to_string(dim),
+                                "; 1 or more, or a name that planning binds"));
+    };
+    require("seq", options.seq);
+    require("batch", options.batch);
     tokens_ = batch("tokens", options);
     positions_ =
         graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"}, "positions",

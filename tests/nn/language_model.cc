@@ -123,6 +123,19 @@ TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
 }
 
+TEST_CASE("a step of no tokens is refused", "[nn][model]") {
+  LogicalGraph graph;
+  Bigram const model(graph);
+  auto const refused = [&](nn::LanguageModelOptions const& options) {
+    return message_of<ShapeError>([&] { nn::LanguageModelStep(model, options); });
+  };
+  CHECK(refused({}) == "language model: seq=0; 1 or more, or a name that planning binds");
+  CHECK(refused({.seq = -2}) == "language model: seq=-2; 1 or more, or a name that planning binds");
+  CHECK(refused({.seq = seq, .batch = 0}) ==
+        "language model: batch=0; 1 or more, or a name that planning binds");
+  CHECK(graph.tensor_count() == 1);
+}
+
 TEST_CASE("a purpose that there is not is refused with those that there are", "[nn][model]") {
   LogicalGraph graph;
   Bigram const model(graph);
