@@ -110,11 +110,15 @@ struct Distance {
 };
 
 /// Errors of values smaller than `floor` are taken relative to it: give the size of the terms that
-/// cancelled. Arrays of different sizes are infinitely far apart.
+/// cancelled. Arrays of different sizes are infinitely far apart. Throws ValueError for a floor
+/// that is below 0 or not finite.
 template <Element T>
 requires(is_float(dtype_of<T>))
 Distance distance(std::span<T const> seen, std::span<double const> expected,
                   double floor = std::numeric_limits<double>::min()) {
+  if (!(floor >= 0 && std::isfinite(floor)))
+    throw ValueError(
+        concat("distance: a floor of ", floor, "; 0 or more, the size of terms that cancelled"));
   Distance result;
   if (seen.size() != expected.size()) return {INFINITY, INFINITY, UINT64_MAX, 0};
   for (std::size_t i = 0; i < seen.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 namespace {
 
@@ -86,6 +87,17 @@ TEST_CASE("errors are relative to the expected value or the floor", "[testing][c
   CHECK(found.absolute == 0.5);
   CHECK(found.relative == 0.5);
   CHECK(found.worst == 1);
+}
+
+TEST_CASE("a floor that would hide every error is refused", "[testing][compare]") {
+  std::vector<float> const seen{2.5f};
+  std::vector<double> const expected{2.0};
+  for (double const floor : {HUGE_VAL, std::nan(""), -1.0})
+    CHECK(test::contains(test::message_of<ValueError>([&] {
+                           error_beyond(1e-6, span_of(seen), span_of(expected), {}, floor);
+                         }),
+                         "distance: a floor of "));
+  CHECK_FALSE(error_beyond(1e-6, span_of(seen), span_of(expected), {}, 0).empty());
 }
 
 TEST_CASE("an infinity is as good as the same infinity only", "[testing][compare]") {
