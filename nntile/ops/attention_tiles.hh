@@ -119,8 +119,12 @@ inline void check_cache(char const* op, AxisTable const& axes) {
                             " slots [j]; give it as many at least, or fewer tokens at once"));
 }
 
-/// Throws ShapeError where the mask would leave some query no key.
+/// Throws ValueError for a scale that makes no score a number, ShapeError where the mask would
+/// leave some query no key.
 inline void check_attention(char const* op, AttentionAttrs const& attrs, AxisTable const& axes) {
+  if (!std::isfinite(attrs.scale))
+    throw ValueError(
+        concat(op, ": scale=", attrs.scale, "; it is finite, and 0 stands for 1 / sqrt(d)"));
   Index const queries = axes.whole('i'), keys = axes.whole('j');
   if (attrs.cached) return check_cache(op, axes);
   if (attrs.causal && keys < queries)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/eager_gradient.hh"
+#include "tests/support/message.hh"
 #include "tests/support/op_driver.hh"
 
 namespace {
@@ -142,6 +143,18 @@ TEST_CASE("attention refuses a causal mask where some query would see no key", "
   auto const c = forward_case({8, 1, 5, 4}, {.causal = true});
   CHECK_THROWS_WITH(test::run_kernel(c, DType::fp32, test::make_operands(c, DType::fp32)),
                     Catch::Contains("attention: causal with q[i]=5 queries but k[j]=4 keys"));
+}
+
+TEST_CASE("attention refuses a scale that makes no score a number", "[ops][attention]") {
+  for (double const scale : {std::nan(""), HUGE_VAL}) {
+    auto const refused = [](test::OpCase const& c) {
+      return test::message_of<ValueError>([&] { (void)test::axes_of(c); });
+    };
+    Sizes const sizes{8, 1, 4, 4};
+    CHECK(test::contains(refused(forward_case(sizes, {.scale = scale})), "attention: scale="));
+    CHECK(test::contains(refused(backward_case(sizes, {.scale = scale})),
+                         "attention_backward: scale="));
+  }
 }
 
 TEST_CASE("attention gives masked keys no part, be they infinite or NaN", "[ops][attention]") {
