@@ -190,7 +190,9 @@ struct AttentionBackward {
           V const rowsum = dot(dout(i), out(i));
           for (Index j = 0; j < args.j; ++j) {
             if (!sees(i, j)) continue;
-            V const score = V(args.scale) * dot(q(i), k(j));
+            V score = 0;
+            for (Index e = 0; e < d; ++e)
+              score = std::fma(V(args.scale) * V(q(i)[e]), V(k(j)[e]), score);
             p[pair(i, j)] = std::exp(score - max[row]) / sum[row];
             ds[pair(i, j)] = p[pair(i, j)] * (dot(dout(i), v(j)) - rowsum) * V(args.scale);
           }

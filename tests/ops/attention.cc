@@ -253,6 +253,19 @@ TEST_CASE("attention_backward takes heads, queries and keys that are no multiple
       test::check_op(backward_case(s, {.causal = causal}));
 }
 
+TEST_CASE("attention_backward scales queries before their products, as attention does",
+          "[ops][attention]") {
+  auto c = backward_case({4, 1, 3, 5}, {.scale = 0x1p-10});
+  c.prepare = [before = c.prepare](std::vector<Array>& operands) {
+    for (Index i = 0; i < operands[0].count(); ++i) operands[0].set(i, 0x1.8p1023);
+    for (Index i = 0; i < operands[1].count(); ++i) operands[1].set(i, 1);
+    before(operands);
+  };
+  auto const operands = test::make_operands(c, DType::fp64);
+  auto const exact = test::run_reference(c, DType::fp64, operands);
+  for (Index i = 0; i < 12; ++i) CHECK(std::isfinite(exact[7].get(i)));
+}
+
 TEST_CASE("attention has gradients for q, k and v", "[ops][attention]") {
   for (bool const causal : {false, true})
     for (std::vector<int> const& wanted : {std::vector<int>{0, 1, 2}, {1}})
