@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/runtime/support/event_name.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -295,6 +296,27 @@ TEST_CASE("slots that are borrowed know nothing of the tasks that had them befor
     CHECK(read(ring, a) == expected);
     ring.wait_all();
   });
+}
+
+TEST_CASE("slots that are borrowed are others' when their body has ended",
+          "[runtime][nesting][nesting_growth]") {
+  Ring ring(RuntimeOptions{.workers = 1});
+  Handle const a = cell(ring, 1);
+  Event inner;
+  auto const grow = [a](auto& nested) {
+    for (long t = 0; t < 20; ++t) submit(nested, step_codelet, {updating(a)}, t);
+  };
+  for (int body = 0; body < 20; ++body) ring.orchestrate(grow, updating(a));
+  ring.orchestrate(
+      [&inner, a](auto& outer) {
+        outer.orchestrate(
+            [&inner, a](auto& nested) { inner = submit(nested, step_codelet, {updating(a)}, 1); },
+            updating(a));
+      },
+      updating(a));
+  ring.wait_all();
+  // Of the body of 20 tasks, of its further slots, and of the body inside another.
+  CHECK(support::EventName::unpack(inner.sequence).domain <= 3);
 }
 
 TEST_CASE("a failure of a task in the first slots is reported, and cancels those in later ones",
