@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "nntile/runtime/serial/nest.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -63,6 +64,27 @@ TEST_CASE("serial queues behind a token what names its buffers, and nothing else
   CHECK_FALSE(runtime.done(behind));  // which runs one task a time
   CHECK(runtime.done(both));
   CHECK(runtime.done(behind));
+  CHECK(read(runtime, b) == 13);
+}
+
+TEST_CASE("in serial a task that submits passes no open one", "[runtime][serial]") {
+  Serial runtime;
+  TokenKeeper keeper;
+  auto const a = cell(runtime, 1), b = cell(runtime, 1);
+  bool begun = false;
+  submit(runtime, keep_codelet, {{a, Access::update}}, &keeper);
+  Event const outer = runtime.orchestrate(
+      [&begun, b](auto& nested) {
+        begun = true;
+        submit(nested, step_codelet, {{b, Access::update}}, 1L);
+      },
+      Use<DataHandle>{b, Access::update});
+  Event const behind = submit(runtime, step_codelet, {{b, Access::update}}, 1L);
+  for (int i = 0; i < 10; ++i) CHECK_FALSE((runtime.done(outer) || runtime.done(behind)));
+  CHECK_FALSE(begun);
+  keeper.at(0).complete();
+  runtime.wait_all();
+  CHECK(begun);
   CHECK(read(runtime, b) == 13);
 }
 
