@@ -269,3 +269,14 @@ TEST_CASE("no order of a driver that takes two tasks and a sleeper leaves one of
 TEST_CASE("no order leaves a driver asleep beside the task that it waits for", "[runtime][ring]") {
   try_driver(2, [](Yard& yard) { yard.driver_ends_target = yard.endless = true; });
 }
+
+TEST_CASE("as many sleepers wake as there are tasks", "[runtime][ring]") {
+  detail::ring::Parking<RingPolicy> parking;
+  for (int sleeper = 0; sleeper < 3; ++sleeper) parking.announce();
+  parking.wake(2);
+  CHECK(parking.anyone_sleeps());
+  parking.wake(1);
+  CHECK_FALSE(parking.anyone_sleeps());
+  for (int sleeper = 0; sleeper < 3; ++sleeper) parking.nap(1000);  // which a permit ends
+  CHECK_FALSE(parking.anyone_sleeps());
+}
