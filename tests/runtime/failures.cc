@@ -145,6 +145,17 @@ TEST_CASE("tasks of one sequence, as a replay's are, leave ranges that are disjo
   CHECK(contains(message_of<TaskError>([&] { log.report(); }), "1 failed and 4 were cancelled"));
 }
 
+TEST_CASE("each failure of one sequence counts, until it is reported", "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 2> buffers;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 3; ++i) log.fail(ReadWrite(6, buffers[1], buffers[0]).body, "it broke");
+    CHECK(log.cancel_if_marked(ReadWrite(6, buffers[0], buffers[1]).body));
+    CHECK(contains(message_of<TaskError>([&] { log.report(); }), "2 failed and 1 were cancelled"));
+    CHECK(log.unreported() == 0);
+  }
+}
+
 TEST_CASE("a failure that there was no memory to record is thrown all the same",
           "[runtime][failures]") {
   bool more = test::allocations_are_counted();
