@@ -174,6 +174,26 @@ TEMPLATE_LIST_TEST_CASE("wait_and_retire waits for a task in no order", "[runtim
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("a task in no order holds its buffer, however many others there are",
+                        "[runtime][reordered]", Threaded) {
+  Gate gate;
+  int released = 0;
+  std::vector<std::byte> memory(64);
+  Release const release{[](void* count) noexcept { ++*static_cast<int*>(count); }, &released};
+  TestType runtime(RuntimeOptions{2, false, false});
+  auto const held = runtime.adopt(std::span(memory), host, release);
+  auto const other = written(runtime, 64);
+  (void)hold(runtime, gate, held, unordered);
+  Event last;
+  for (int i = 0; i < 200; ++i) last = submit(runtime, look_codelet, other, unordered);
+  runtime.retire(held);
+  runtime.wait(last);
+  CHECK(released == 0);
+  gate.token.complete();
+  runtime.wait_all();
+  CHECK(released == 1);
+}
+
 TEST_CASE("tasks of a body write disjoint bytes at one time in the ring", "[runtime][reordered]") {
   for (int const workers : {1, 2}) {
     Ring ring({.workers = workers});
