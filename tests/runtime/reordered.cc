@@ -194,6 +194,33 @@ TEMPLATE_LIST_TEST_CASE("a task in no order holds its buffer, however many other
   CHECK(released == 1);
 }
 
+TEMPLATE_LIST_TEST_CASE("a lock wakes when the last reader before a group of writers has ended",
+                        "[runtime][reordered]", Threaded) {
+  Gate readers[2], rescue;
+  std::atomic<bool> locked{false};
+  TestType runtime(RuntimeOptions{2, true, false});
+  auto const buffer = written(runtime, 64), other = written(runtime, 64);
+  for (Gate& reader : readers) (void)hold(runtime, reader, buffer, Access::read);
+  (void)hold(runtime, rescue, other, update);
+  (void)submit(runtime, set_codelet, buffer, write_disjoint, 1);
+  bool woke = false;
+  std::thread outside([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (Gate& reader : readers) reader.token.complete();
+    for (int i = 0; i < 10'000 && !locked; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    woke = locked;
+    auto const poll = [](void*, Completion token) { return token.complete(), true; };
+    rescue.token.poll(poll, nullptr);  // wakes a driver that still sleeps
+  });
+  (void)runtime.lock(buffer, Access::read);
+  locked = true;
+  runtime.unlock(buffer);
+  outside.join();
+  CHECK(woke);
+  runtime.wait_all();
+}
+
 TEST_CASE("tasks of a body write disjoint bytes at one time in the ring", "[runtime][reordered]") {
   for (int const workers : {1, 2}) {
     Ring ring({.workers = workers});
