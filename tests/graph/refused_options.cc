@@ -111,6 +111,21 @@ TEST_CASE("places that are none, and room that is none, are refused", "[graph][p
           concat("plan 'g': ", bytes, " bytes of host in PlanOptions::capacity; from 0 on"));
 }
 
+TEST_CASE("a place is of a kind that there is, and only devices have numbers", "[graph][places]") {
+  Place const second_host{Place::Kind::host, 3}, no_disk{Place::Kind::disk, -1};
+  Place const unknown{static_cast<Place::Kind>(77), 0};
+  std::string const none = "a place of kind 77", possible = "those from host (0) to disk (3) are";
+  Product const of;
+  CHECK(of.refusal({.tile = 0, .place = {{.tensors = "w", .place = second_host}}}) ==
+        "plan 'g': host 3 in PlanOptions::place; a rank has one, only devices have numbers");
+  CHECK(of.refusal({.tile = 0, .capacity = {{no_disk, 64}}}) ==
+        "plan 'g': disk -1 in PlanOptions::capacity; a rank has one, only devices have numbers");
+  CHECK(of.refusal({.tile = 0, .place = {{.tensors = "w", .place = unknown}}}) ==
+        concat("plan 'g': ", none, " in PlanOptions::place; ", possible, " possible"));
+  CHECK(of.refusal({.tile = 0, .keep = {{"w", whole_w, Storage::stored, 1, {}, unknown}}}) ==
+        concat("plan 'g': ", none, " in PlanOptions::keep; ", possible, " possible"));
+}
+
 TEST_CASE("a rank has up to 255 places", "[graph][places]") {
   LogicalGraph graph("many");
   PlanOptions options{.tile = 0};

@@ -45,6 +45,12 @@ inline void check_places(std::string const& plan, PlanOptions const& options) {
     throw PlanError(concat("plan '", plan, "': ", text...));
   };
   auto const check = [&](Place const& place, char const* option) {
+    if (place.kind > Place::Kind::disk)
+      fail("a place of kind ", static_cast<int>(place.kind), " in PlanOptions::", option,
+           "; those from host (0) to disk (3) are possible");
+    if (place.device != 0 && !is_on_device(place))
+      fail(name_of(place.kind), " ", place.device, " in PlanOptions::", option,
+           "; a rank has one, only devices have numbers");
     if (place.device < 0)
       fail("device ", place.device, " in PlanOptions::", option, "; they count from 0");
   };
