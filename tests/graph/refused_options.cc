@@ -126,6 +126,25 @@ TEST_CASE("a place is of a kind that there is, and only devices have numbers", "
         concat("plan 'g': ", none, " in PlanOptions::keep; ", possible, " possible"));
 }
 
+TEST_CASE("a number that an option's type has no name for is refused", "[graph][plan]") {
+  auto const refusal = [](PlanOptions options) {
+    options.tile = 0;
+    options.mesh = {{"a", 2}};
+    std::string const text = Product().refusal(options, 0);
+    std::string const begin = "plan 'g': PlanOptions::", end = "; from 0 to ";
+    REQUIRE((text.starts_with(begin) && contains(text, end)));
+    return text.substr(begin.size(), text.find(end) - begin.size());
+  };
+  auto const role = static_cast<Role>(77);
+  CHECK(refusal({.rules = {{.tensors = "w", .role = role, .mesh = "a", .optional = true}}}) ==
+        "rules has, of tensors 'w', role 77");
+  CHECK(refusal({.place = {{.tensors = "w*", .role = static_cast<Role>(6)}}}) ==
+        "place has, of tensors 'w*', role 6");
+  CHECK(refusal({.keep = {{"w", whole_w, static_cast<Storage>(5)}}}) ==
+        "keep has, of 'w', storage 5");
+  CHECK(refusal({.schedule = static_cast<PipelineSchedule>(2)}) == "schedule is 2");
+}
+
 TEST_CASE("a rank has up to 255 places", "[graph][places]") {
   LogicalGraph graph("many");
   PlanOptions options{.tile = 0};

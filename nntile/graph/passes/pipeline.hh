@@ -10,6 +10,7 @@
 #include "nntile/graph/passes/by_tile.hh"
 #include "nntile/graph/passes/locate.hh"
 #include "nntile/graph/passes/lower.hh"
+#include "nntile/graph/passes/option_values.hh"
 #include "nntile/graph/passes/order.hh"
 #include "nntile/graph/passes/pad.hh"
 #include "nntile/graph/passes/phases.hh"
@@ -37,6 +38,7 @@ inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options
   if (std::string const fault = fault_of(options.machine); !fault.empty())
     throw PlanError(concat("plan '", graph.name(), "': PlanOptions::machine has ", fault));
   check_names(graph);
+  check_values(graph.name(), options);
   if (options.tile < 0)
     throw PlanError(concat("plan '", graph.name(), "': a tile of ", options.tile,
                            "; 0 leaves tensors whole, PlanOptions::automatic chooses"));
