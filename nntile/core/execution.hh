@@ -118,6 +118,9 @@ inline Hints hints_of(ExecutionPolicy const& policy, PlacedTask const& task, int
 
 /// Names a statement of a policy that contradicts another or has no effect; empty if there is none.
 inline std::string contradiction(ExecutionPolicy const& policy) {
+  if (policy.placement > Placement::rules)
+    return concat("the execution policy has placement ", static_cast<int>(policy.placement),
+                  "; those from automatic (0) to rules (3) are possible");
   if (!by_owner(policy) && (!policy.workers.empty() || !policy.nodes.empty()))
     return concat(
         "the execution policy names workers or nodes, which own tiles under "

@@ -158,6 +158,9 @@ TEST_CASE("a policy that names nothing, or contradicts itself, is refused", "[gr
         "plan 'layer': execution rule 1 (tensor '', op 'gelu', phase '', tile -1) names none of "
         "its tasks");
   CHECK(contains(message({.nodes = {0}}), "own tiles under owner_computes and affinity"));
+  CHECK(message({.placement = static_cast<Placement>(4)}) ==
+        "plan 'layer': the execution policy has placement 4; those from automatic (0) to rules (3) "
+        "are possible");
   PlanOptions nobody = options({.placement = Placement::owner_computes});
   nobody.machine.workers = 0;
   CHECK(message_of<PlanError>([&] { Plan(layer.graph, nobody); }) ==
