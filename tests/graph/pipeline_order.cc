@@ -12,6 +12,7 @@
 #include "nntile/graph/simulate_job.hh"
 #include "nntile/ops.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 
 using namespace nntile;
@@ -134,6 +135,23 @@ TEST_CASE("micro-batches are tiles along an axis of any name", "[graph][pipeline
   CHECK(order_of_micro_batches(Plan(layers.graph, layers.options, 0)) == "F0 F1 B0 F2 B1 F3 B2 B3");
   layers.options.micro_batches = "batch";  // which the graph lacks
   CHECK(order_of_micro_batches(Plan(layers.graph, layers.options, 0)) == "F0 F1 F2 F3 B0 B1 B2 B3");
+}
+
+TEST_CASE("micro-batches along an axis that no tensor has are refused", "[graph][pipeline]") {
+  Layers layers(2, 4);
+  for (auto const schedule : {by_layer, PipelineSchedule::one_forward_one_backward}) {
+    layers.options.schedule = schedule;
+    auto const refusal = [&](char const* axis) {
+      layers.options.micro_batches = axis;
+      return message_of<PlanError>([&] { Plan(layers.graph, layers.options, 1); });
+    };
+    CHECK(refusal("bacth") ==
+          "plan 'layers': PlanOptions::micro_batches is 'bacth', an axis that "
+          "no tensor has; did you mean 'batch'?");
+    CHECK(refusal("") ==
+          "plan 'layers': PlanOptions::micro_batches is '', an axis that no tensor "
+          "has; axes are embed, batch, out");
+  }
 }
 
 TEST_CASE("an order of its own is for several micro-batches of stages alone", "[graph][pipeline]") {

@@ -29,7 +29,7 @@ class RandomParts {
     drawn_.loss.mark_output();
     options_.tile = 1 + below(3);
     options_.check = true;
-    options_.micro_batches = "longer";
+    if (extents_.named) options_.micro_batches = "longer";
     if (seed % 4 == 0) options_.schedule = PipelineSchedule::layer_by_layer;
     if (!can_plan()) return;
     bool const is_line = !wide_ && below(3) == 0;

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/rank_walk.hh"
 
@@ -110,13 +112,32 @@ class OneForwardOneBackward {
   bool several_ = false;
 };
 
+/// Throws PlanError where micro-batches are along an axis that no tensor has, unless by default.
+inline void check_micro_batches(PlanData const& plan, PlanOptions const& options,
+                                HomePass const& places) {
+  if (options.micro_batches == PlanOptions().micro_batches) return;
+  DynamicArray<std::string_view> names;
+  std::string list;
+  for (auto const& axes : places.axes())
+    for (std::string const& name : axes) {
+      if (name == options.micro_batches && !name.empty()) return;
+      if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
+      names.push_back(name);
+      list += concat(list.empty() ? "; axes are " : ", ", name);
+    }
+  std::string const near = did_you_mean(options.micro_batches, names);
+  throw PlanError(concat("plan '", plan.name, "': PlanOptions::micro_batches is '",
+                         options.micro_batches, "', an axis that no tensor has",
+                         near.empty() ? list : near));
+}
+
 /// Orders the tasks of a job by the schedule of the options, where rules put tensors at stages.
-/// Behind the homes of `places`, which are those given.
+/// Behind the homes of `places`, which are those given. Throws PlanError.
 inline PlanData schedule(PlanData plan, PlanOptions const& options, MeshShape const& mesh,
                          HomePass const& places, std::vector<TileHome> const& homes) {
-  if (places.stages() == 0 || options.by_phase ||
-      options.schedule == PipelineSchedule::layer_by_layer)
-    return plan;
+  if (places.stages() == 0) return plan;
+  check_micro_batches(plan, options, places);
+  if (options.by_phase || options.schedule == PipelineSchedule::layer_by_layer) return plan;
   OneForwardOneBackward pass(plan, mesh, places, options.micro_batches);
   if (pass.several()) reorder(plan.tasks, 0, pass.run(homes, options.keep_received));
   return plan;
