@@ -89,7 +89,8 @@ TEST_CASE("what is advised for a rule that is refused would do", "[graph][parts]
     return Product().refusal({.tile = 0, .mesh = {{"a", 2}}, .rules = {first, second}}, 0);
   };
   ShardRule const w{.tensors = "w", .mesh = "a"};
-  for (int const at : {-2, INT32_MIN})
+  CHECK(refusal(w, {.tensors = "x", .mesh = "a", .at = 2}).ends_with("0 to 1, or {\"a\", 3}"));
+  for (int const at : {-2, INT32_MIN, 3, 40000, INT32_MAX})
     CHECK(refusal(w, {.tensors = "x", .mesh = "a", .at = at}) ==
           concat("plan 'g': rule (tensors 'x', role any, axis '', mesh 'a', at ", at,
                  "): the mesh has 2 ranks along that axis; use at from 0 to 1"));

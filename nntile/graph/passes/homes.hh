@@ -284,7 +284,6 @@ class HomePass {
     }
     return nullptr;
   }
-
   void cut(std::uint32_t t, std::size_t d, std::size_t a, ShardRule const& rule) {
     PlannedTensor const& tensor = plan_.tensors[t];
     Index const tiles = tensor.tiling.axis(d).count(), parts = mesh_.axis(a).size;
@@ -397,10 +396,11 @@ class HomePass {
     if (rule.mesh.empty() || !rule.axis.empty())
       fail_rule(rule, ": a stage has an axis of the mesh, and none of its tensors: leave out ",
                 rule.mesh.empty() ? ".at" : ".axis, or .at");
-    if (rule.at < 0 || rule.at >= mesh_.axis(a).size)
-      fail_rule(rule, ": the mesh has ", mesh_.axis(a).size, " ranks along that axis; use at ",
-                "from 0 to ", mesh_.axis(a).size - 1,
-                rule.at < 0 ? "" : concat(", or {\"", rule.mesh, "\", ", Index{rule.at} + 1, "}"));
+    int const ranks = mesh_.axis(a).size;
+    if (rule.at >= 0 && rule.at < ranks) return;
+    bool const few = static_cast<std::uint32_t>(rule.at) < graph_.tensor_count();  // one for each
+    fail_rule(rule, ": the mesh has ", ranks, " ranks along that axis; use at from 0 to ",
+              ranks - 1, few ? concat(", or {\"", rule.mesh, "\", ", rule.at + 1, "}") : "");
   }
   void check(PlannedTensor const& tensor, std::vector<TileHome> const& homes) const {
     if (static_cast<Index>(homes.size()) != tensor.tiling.tile_count())
