@@ -192,6 +192,15 @@ struct PlanData {
     if (at == kernels.size()) kernels.push_back(wanted);
     return at;
   }
+  /// PlannedTask::hints of hints that are in the list then. Throws PlanError where it is full.
+  std::uint16_t hint(Hints const& wanted) {
+    auto const at = std::find(hints.begin(), hints.end(), wanted);
+    auto const number = static_cast<std::size_t>(at - hints.begin()) + 1;
+    if (number > UINT16_MAX)
+      throw PlanError(concat("plan '", name, "': more than ", UINT16_MAX, " different hints"));
+    if (at == hints.end()) hints.push_back(wanted);
+    return static_cast<std::uint16_t>(number);
+  }
   std::span<Use<BufferId> const> uses_of(PlannedTask const& task) const {
     return {uses.data() + task.first_use, task.use_count};
   }

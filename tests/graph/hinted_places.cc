@@ -10,6 +10,7 @@
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/part_tiles.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
@@ -31,6 +32,15 @@ template <class R> Tiles tiles_of(TinyGptRun<R>& run) {
 }
 
 }  // namespace
+
+TEST_CASE("a plan has as many different hints as tasks can number", "[graph][places]") {
+  PlanData plan;
+  plan.name = "many";
+  for (int i = 0; i < UINT16_MAX; ++i) plan.hints.push_back({.device = i});
+  CHECK(plan.hint({.device = UINT16_MAX - 1}) == UINT16_MAX);
+  CHECK(message_of<PlanError>([&] { (void)plan.hint({.device = UINT16_MAX}); }) ==
+        "plan 'many': more than 65535 different hints");
+}
 
 TEST_CASE("of places that are hints a plan keeps the devices of tasks", "[graph][hinted_places]") {
   LogicalGraph graph("layer");

@@ -88,13 +88,8 @@ inline PlanData hint_places(PlanData plan, LogicalGraph const& graph, PlanOption
   }
   for (PlannedTensor& tensor : plan.tensors) tensor.place = host;
   plan = lifetime(std::move(plan));
-  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
-    if (devices[t] < 0) continue;
-    Hints const hints{.device = devices[t]};
-    auto const at = std::find(plan.hints.begin(), plan.hints.end(), hints);
-    plan.tasks[t].hints = static_cast<std::uint16_t>(at - plan.hints.begin() + 1);
-    if (at == plan.hints.end()) plan.hints.push_back(hints);
-  }
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t)
+    if (devices[t] >= 0) plan.tasks[t].hints = plan.hint({.device = devices[t]});
   return plan;
 }
 

@@ -47,11 +47,7 @@ inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions cons
     for (std::size_t r = 0; r < used.size(); ++r) used[r] = used[r] || names(policy.rules[r], seen);
     task.priority = std::exchange(hints.priority, 0);
     if (task.hints != 0 && hints.device < 0) hints.device = plan.hints[task.hints - 1u].device;
-    if (hints == Hints{}) continue;
-    auto const at = std::find(plan.hints.begin(), plan.hints.end(), hints);
-    task.hints = static_cast<std::uint16_t>(at - plan.hints.begin() + 1);
-    if (at == plan.hints.end()) plan.hints.push_back(hints);
-    if (plan.hints.size() > UINT16_MAX) fail("more than ", UINT16_MAX, " different hints");
+    if (!(hints == Hints{})) task.hints = plan.hint(hints);
   }
   for (std::size_t r = 0; r < used.size(); ++r)
     if (ExecutionRule const& rule = policy.rules[r]; !used[r])
