@@ -121,6 +121,9 @@ class LanguageModelStep {
     };
     require("seq", options.seq);
     require("batch", options.batch);
+    if (options.accumulate < 1)
+      throw GraphError(concat("language model: accumulate ", options.accumulate,
+                              " micro-batches; there is 1 at least"));
     tokens_ = batch("tokens", options);
     positions_ =
         graph().tensor({.shape = {options.seq}, .dtype = DType::int64, .axes = "seq"}, "positions",
@@ -136,9 +139,6 @@ class LanguageModelStep {
     labels_ = batch("labels", options);
     loss_ = mean_cross_entropy(logits_, labels_).mark_output();
     if (forward) return;
-    if (options.accumulate < 1)
-      throw GraphError(concat("language model: accumulate ", options.accumulate,
-                              " micro-batches; there is 1 at least"));
     accumulates_ = options.accumulate > 1;
     Node const share = accumulates_
                            ? scale({.alpha = 1.0 / options.accumulate}, loss_).named("loss.share")

@@ -115,9 +115,13 @@ TEST_CASE("micro-batches have the gradient of the whole batch, which the update 
 TEST_CASE("a step without micro-batches is refused", "[nn][model]") {
   LogicalGraph graph;
   Bigram const model(graph);
-  CHECK(message_of<GraphError>([&] {
-          nn::LanguageModelStep(model, {.seq = seq, .batch = 1, .accumulate = 0});
-        }) == "language model: accumulate 0 micro-batches; there is 1 at least");
+  for (Purpose const purpose : {Purpose::training, Purpose::inference, Purpose::validation})
+    for (int const count : {0, -3})
+      CHECK(message_of<GraphError>([&] {
+              nn::LanguageModelStep(
+                  model, {.seq = seq, .batch = 1, .purpose = purpose, .accumulate = count});
+            }) ==
+            concat("language model: accumulate ", count, " micro-batches; there is 1 at least"));
   CHECK(graph.op_count() == 0);
   CHECK(graph.phases() == std::vector<std::string>{"forward"});
   CHECK_NOTHROW(nn::LanguageModelStep(model, {.seq = seq, .batch = 1}));
