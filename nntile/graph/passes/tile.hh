@@ -12,6 +12,7 @@
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/inputs.hh"
 #include "nntile/graph/passes/prune.hh"
+#include "nntile/graph/passes/repeat_sizes.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile::passes {
@@ -314,7 +315,7 @@ class TilePass {
         !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
       throw PlanError(concat("tile: axis '", asked->axis, "' must stay whole (", extent,
                              "), an op needs it in one tile"));
-    if (asked != nullptr) return repeat(asked->sizes, extent, asked->axis);
+    if (asked != nullptr) return repeat_sizes(asked->sizes, extent, asked->axis);
     if (whole_[root] || extent <= 1 || short_groups(root, extent)) return AxisTiling::whole(extent);
     Index const ranks = ranks_along(root);
     if (options_.tile <= 0 && ranks == 1) return AxisTiling::whole(extent);
@@ -413,26 +414,6 @@ class TilePass {
   Index class_extent(std::size_t root) const {
     std::uint32_t const at = tensor_of(root);
     return dims_(graph_.tensor_at(at).spec.shape[root - first_[at]]);
-  }
-
-  static AxisTiling repeat(std::vector<Index> const& sizes, Index extent, std::string const& axis) {
-    std::vector<Index> all;
-    if (extent == 0) return AxisTiling::whole(0);
-    if (sizes.empty()) throw PlanError(concat("tile: no sizes given for axis '", axis, "'"));
-    Index sum = 0;  // at most the extent
-    for (Index const size : sizes) {
-      if (size <= 0)
-        throw PlanError(
-            concat("tile: size ", size, " for axis '", axis, "'; at least 1 is needed"));
-      sum += std::min(size, extent - sum);
-    }
-    if (extent / sum > AxisTiling::most / static_cast<Index>(sizes.size()))
-      throw PlanError(concat("tile: the sizes for axis '", axis, "' cut its ", extent,
-                             " elements into more than ", AxisTiling::most,
-                             " tiles; use larger ones"));
-    for (Index left = extent; left > 0; left -= all.back())
-      all.push_back(std::min(left, sizes[all.size() % sizes.size()]));
-    return AxisTiling::sizes(all);
   }
 
   std::string unknown_axis(std::string const& axis) const {
