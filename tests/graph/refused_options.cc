@@ -7,6 +7,7 @@
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/parts.hh"
+#include "nntile/ops/attention.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "tests/support/catch.hh"
@@ -144,6 +145,20 @@ TEST_CASE("a number that an option's type has no name for is refused", "[graph][
   CHECK(refusal({.keep = {{"w", whole_w, static_cast<Storage>(5)}}}) ==
         "keep has, of 'w', storage 5");
   CHECK(refusal({.schedule = static_cast<PipelineSchedule>(2)}) == "schedule is 2");
+}
+
+TEST_CASE("a slice of what an op needs whole is refused by their names", "[graph][plan]") {
+  for (std::string const axes : {"", "dim head seq"}) {
+    LogicalGraph graph("g");
+    Node const x = graph.input({.shape = {4, 2, 3}, .axes = axes}, "x");
+    gelutanh(graph.slice(x, 1, 1, "head")).mark_output();
+    gelutanh(graph.slice(x, 0, 1, "row")).mark_output();
+    attention(x, x, x).mark_output();
+    CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 0}); }) ==
+          concat("tile: 'row' slices 'x' along dimension 0", axes.empty() ? "" : " ('dim')",
+                 " of graph 'g', along which attention needs 'x' in one tile; slice another ",
+                 "dimension"));
+  }
 }
 
 TEST_CASE("a rank has up to 255 places", "[graph][places]") {

@@ -307,8 +307,7 @@ class TilePass {
       return *kept_[root];
     }
     if (single_[root]) {
-      if (whole_[root] && extent > 1)
-        throw PlanError(concat("tile: axis '", names_[root], "' is sliced but must stay whole"));
+      if (whole_[root] && extent > 1) fail_sliced(root);
       return AxisTiling::uniform(extent, 1);
     }
     if (asked != nullptr && whole_[root] &&
@@ -324,6 +323,26 @@ class TilePass {
         options_.tile <= 0 ? extent : std::clamp<Index>(options_.tile / inside, 1, extent);
     if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
     return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
+  }
+
+  /// Names a slice of a class and an op that needs the class whole.
+  [[noreturn]] void fail_sliced(std::size_t root) {
+    std::uint32_t t = 0;
+    auto const is_slice = [&](TensorNode const& node) {
+      return used_[t] && node.base != no_id && find(first_[node.base] + node.view_axis) == root;
+    };
+    while (!is_slice(graph_.tensor_at(t))) ++t;
+    TensorNode const& slice = graph_.tensor_at(t);
+    std::size_t o = 0;
+    while (!used_[graph_.op_at(o).operands.back()] || whole_along(graph_.op_at(o), root) == no_id)
+      ++o;
+    OpNode const& op = graph_.op_at(o);
+    throw PlanError(concat("tile: '", slice.name, "' slices '", graph_.tensor_at(slice.base).name,
+                           "' along dimension ", slice.view_axis,
+                           names_[root].empty() ? "" : concat(" ('", names_[root], "')"), " of ",
+                           "graph '", graph_.name(), "', along which ", op.info->name, " needs '",
+                           graph_.tensor_at(whole_along(op, root)).name,
+                           "' in one tile; slice another dimension"));
   }
 
   /// Ranks that a rule shares an axis out to; 1 where none does.
