@@ -338,6 +338,7 @@ inline std::string fault_of(LogicalGraph const& graph, PlanOptions options,
                             std::vector<Plan> const& parts) {
   options.mesh.clear();
   options.rules.clear();
+  options.owners = {};
   for (PlannedTensor const& tensor : parts[0].tensors().subspan(0, graph.tensor_count()))
     if (tensor.used && tensor.storage != Storage::view)
       options.keep.push_back({tensor.name, tensor.tiling, Storage::stored, tensor.column_unit});
