@@ -344,3 +344,17 @@ TEST_CASE("a ring takes the room that it is given at construction", "[runtime][r
     small.resume();
   }
 }
+
+TEST_CASE("a mark ends with its buffer of a heap", "[runtime][heap]") {
+  Ring ring(workers(1), step_heap(4));
+  for (bool const fails : {true, false}) {
+    auto const step = scope(ring, Lifetime::step);
+    auto const a = ring.allocate(sizeof(long), host, Lifetime::step);
+    // Disjoint writes would leave a mark standing.
+    submit(ring, fails ? fail_codelet : put_codelet, {{a, Access::write_disjoint}}, 7L);
+    if (fails)
+      CHECK_THROWS_AS(ring.wait_all(), TaskError);
+    else
+      CHECK(read(ring, a) == 7);
+  }
+}
