@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "nntile/runtime/ring/ring.hh"
@@ -10,6 +11,7 @@
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/ring_program.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/message.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -326,4 +328,22 @@ TEST_CASE("a bound buffer may be retired while its replay runs", "[runtime][ring
     for (auto const& times : released) REQUIRE(times.load() == 1);
   }
   for (auto const& times : released) REQUIRE(times.load() == 1);
+}
+
+TEMPLATE_TEST_CASE("a task that fails in a replay is named by its own number", "[runtime][replay]",
+                   Serial, Ring) {
+  TestType runtime;
+  auto const a = cell(runtime);
+  Use<Binding> const writes[] = {{0, Access::write}}, updates[] = {{0, Access::update}};
+  long const value = 1;
+  auto const bytes = std::as_bytes(std::span(&value, 1));
+  ProgramTask const tasks[] = {{&put_codelet, writes, bytes, {}, {}},
+                               {&step_codelet, updates, bytes, {}, {}},
+                               {&fail_codelet, updates, bytes, {}, {}}};
+  auto const program = runtime.record(tasks, 1, {});
+  Event const before = submit(runtime, put_codelet, {{a, Access::write}}, 1L);
+  DataHandle const bindings[] = {a};
+  (void)runtime.replay(program, bindings, {});
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait_all(); }),
+                 concat("broken (task ", before.sequence + 3, ") failed: it broke")));
 }
