@@ -182,6 +182,7 @@ constexpr Expectation expectations[] = {
     {Defect::keeps_first_parameters, "a replay takes its own bindings and parameters"},
     {Defect::replays_first_task_only, "a replay runs every task of its program once"},
     {Defect::replay_succeeds_always, "a failure within a replay marks"},
+    {Defect::counts_replays_once, "a failure within a replay marks"},
     {Defect::replay_ends_with_its_last_task, "a replay is done when all of its tasks are"},
     {Defect::accepts_aliases, "bindings that alias"},
     {Defect::replays_at_once, "random programs with replays and failures", "a replay waits"},

@@ -94,6 +94,7 @@ enum class Defect {
   keeps_first_parameters,
   replays_first_task_only,
   replay_succeeds_always,
+  counts_replays_once,
   replay_ends_with_its_last_task,
   accepts_aliases,
   // the rest

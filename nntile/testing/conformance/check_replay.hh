@@ -135,8 +135,23 @@ inline void replay_after_readers(Trial const& trial) {
   script.run(trial);
 }
 
+/// A replay of tasks that all fail, each of which counts.
+inline void failures_of_a_replay_count(Trial const& trial) {
+  auto body = [](KernelCall const&) { return Status{failure_text}; };
+  CallNote const note = call_note(body);
+  Scene scene(trial);
+  std::vector<ProgramTask> const tasks(42, {&call_codelet, {}, detail::bytes_of(note), {}, {}});
+  auto const program = scene.runtime().record(tasks, 0, {});
+  (void)scene.runtime().replay(program, {}, {});
+  std::string const text =
+      task_error_of([&] { scene.runtime().wait_all(); }, "wait_all after failures").what();
+  require(text.find("41") != std::string::npos,
+          concat("wait_all does not say that 41 others of a replay failed: '", text, "'"));
+}
+
 inline void failing_replays(Trial const& trial) {
   require_replay(trial);
+  failures_of_a_replay_count(trial);
   Script script(trial.seed, 8);
   script.record(diamond(trial));
   for (int i = 0; i < trial.rounds; ++i)
