@@ -195,10 +195,12 @@ TEST_CASE("a call that got nothing done is no progress", "[testing][watchdog]") 
     testing::CallLog::Call(log, "done()").got_nothing_done();
   }
   CHECK(logs.returned() == 0);
+  CHECK(logs.where() == "asking done() again and again");
   {
     testing::CallLog::Call const call(log, "done()");
   }
   CHECK(logs.returned() == 1);
+  CHECK(logs.where() == "outside of the runtime after done(), tasks submitted: 0");
 }
 
 TEST_CASE("stillness is reported once, and anew after progress", "[testing][watchdog]") {

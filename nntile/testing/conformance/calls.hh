@@ -61,6 +61,7 @@ class CallLog {
     }
     Call(Call const&) = delete;
     ~Call() {
+      log_.asks_.store(!advances_, std::memory_order_relaxed);
       if (advances_) log_.last_.store(name_, std::memory_order_relaxed);
       if (slot_ != nullptr) slot_->store(nullptr, std::memory_order_relaxed);
       if (advances_) log_.logs_.returned_.fetch_add(1, std::memory_order_relaxed);
@@ -92,6 +93,8 @@ class CallLog {
     for (auto const& slot : inside_)
       if (char const* const name = slot.load(std::memory_order_relaxed))
         text += concat(text.empty() ? "in " : " and ", name);
+    if (asks_.load(std::memory_order_relaxed) && (text.empty() || text == "in done()"))
+      text = "asking done() again and again";
     if (text.empty()) text = "outside of the runtime";
     if (char const* const last = last_.load(std::memory_order_relaxed))
       text += concat(" after ", last, submitted_by(last) ? " of task " : ", tasks submitted: ",
@@ -112,6 +115,7 @@ class CallLog {
   CallLogs& logs_;
   std::atomic<char const*> inside_[slots]{};
   std::atomic<char const*> last_{nullptr};
+  std::atomic<bool> asks_{false};  // the latest call was `done`, which said no
   std::atomic<std::uint64_t> tasks_{0};
   std::atomic<std::uint64_t> program_{0};
   std::atomic<std::size_t> step_{no_step};
