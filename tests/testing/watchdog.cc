@@ -102,6 +102,19 @@ TEST_CASE("a caller may live with a hang, and the check counts as failed", "[tes
                               " after submit() of task "});
 }
 
+TEST_CASE("a report of a hang says how many checks it kept from their turn",
+          "[testing][watchdog]") {
+  auto const ended = run_in_child([] {
+    (void)run_with<Fault::one_thread_short>({.max_workers = 1,
+                                             .helping_driver = false,
+                                             .rounds = 1,
+                                             .only = "sees the",
+                                             .watchdog = {.seconds = 1}});
+  });
+  require_words(ended.output, {"FAILED: a reader sees the writer before it",
+                               "0 checks passed, 1 failed, 0 left out, 1 not reached, in 1 conf"});
+}
+
 TEST_CASE("a worker that sleeps through a wake-up is found", "[testing][watchdog]") {
   auto const report = run_asleep<Fault::sleeps_late>("a sleeping worker wakes", 1);
   CHECK(report.failed() == 1);

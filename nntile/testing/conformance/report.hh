@@ -21,6 +21,8 @@ struct CheckResult {
 
   bool passed() const { return runs > 0 && failures == 0; }
   bool left_out() const { return runs == 0; }
+  /// It had not begun when the battery ended.
+  bool not_reached() const { return runs == 0 && problem.empty(); }
 };
 
 /// One number of workers and one kind of driver.
@@ -45,6 +47,9 @@ struct Report {
   }
   std::size_t left_out() const {
     return count([](auto const& check) { return check.left_out(); });
+  }
+  std::size_t not_reached() const {
+    return count([](auto const& check) { return check.not_reached(); });
   }
   /// The most specific check that failed, or nullptr.
   CheckResult const* first_failed() const {
@@ -98,20 +103,23 @@ inline std::string to_string(Report const& report, bool all = false) {
   if (!report.hang.empty()) text += concat("HANGS: ", report.hang, "\n");
   for (auto const& check : report.checks) {
     if (!all && check.failures == 0) continue;
-    text += concat(check.left_out() ? "[left out] "
-                   : check.passed() ? "[passed]   "
-                                    : "[FAILED]   ",
+    text += concat(check.not_reached() ? "[not reached] "
+                   : check.left_out()  ? "[left out] "
+                   : check.passed()    ? "[passed]   "
+                                       : "[FAILED]   ",
                    check.name);
     if (check.failures > 0)
       text +=
           concat(" (", check.failures, " of ", check.runs, " runs)\n             ", check.problem);
-    else if (check.left_out())
+    else if (check.left_out() && !check.not_reached())
       text += concat(": ", check.problem);
     text += '\n';
   }
+  std::size_t const missed = report.not_reached();
   text +=
       concat(report.checks.size() - report.failed() - report.left_out(), " checks passed, ",
-             report.failed(), " failed, ", report.left_out(), " left out, in ",
+             report.failed(), " failed, ", report.left_out() - missed, " left out, ",
+             missed == 0 ? std::string() : concat(missed, " not reached, "), "in ",
              report.configurations.size(), " configurations:", detail::list(report.configurations));
   return text + "\n";
 }
