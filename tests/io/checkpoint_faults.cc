@@ -137,6 +137,14 @@ TEST_CASE("a disk that is full behind any short write leaves the last checkpoint
   CHECK(failures > 20);
 }
 
+TEST_CASE("memory that the system lacks is said with what to do", "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  Fault const fault{[](FileStep, std::string const&, std::size_t&) { return ENOMEM; }};
+  CHECK_THAT(thrown([&] { (void)list_directory(scratch.path(), &fault); }),
+             Contains("list directory") && Contains("Cannot allocate memory; free some memory"));
+}
+
 TEST_CASE("a disk that fails at any step of a load is a typed error", "[io][checkpoint_faults]") {
   Scratch const scratch;
   start(scratch);
