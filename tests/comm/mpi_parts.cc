@@ -59,9 +59,7 @@ Trained train(C& comm, std::vector<ShardRule> const& rules, std::vector<AxisGrou
   Transfers transfers(comm);
   R runtime(RuntimeOptions{.workers = 1});
   TensorStore<R> store(runtime, link_of(transfers));
-  std::vector<MeshAxis> mesh;
-  if (comm.size() > 1) mesh = {{"data", comm.size()}};
-  auto const planned = train_part(store, mesh, rules, groups);
+  auto const planned = train_part(store, {{"data", comm.size()}}, rules, groups);
   save_and_load(store);
   Tiles tiles;
   collect(store, tiles);
