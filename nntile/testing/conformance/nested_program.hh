@@ -17,6 +17,7 @@
 
 #include "nntile/runtime/nested.hh"
 #include "nntile/runtime/regions.hh"
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/journal.hh"
 
 namespace nntile::testing {

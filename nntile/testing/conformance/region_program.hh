@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nntile/core/region.hh"
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/subject.hh"
 #include "nntile/testing/conformance/trial.hh"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nntile/core/threads.hh"
+#include "nntile/testing/conformance/activity.hh"
 #include "nntile/testing/conformance/trial.hh"
 
 namespace nntile::testing {
