@@ -256,12 +256,13 @@ TEST_CASE("a constructor that takes its time is no hang", "[testing][watchdog]")
   std::atomic<int> hangs{0};
   testing::ConformanceOptions options;
   options.max_workers = 1;
+  options.rounds = 1;
   options.only = "a runtime that is given nothing to do ends";
   options.watchdog.on_hang = [&](testing::Report const&) { ++hangs; };
-  options.watchdog.idle_seconds = 0.1;
+  options.watchdog.idle_seconds = 0.5;  // longer than a busy machine keeps a thread from its turn
   auto const report = testing::conformance(
       [](RuntimeOptions const& one) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        std::this_thread::sleep_for(std::chrono::milliseconds(800));
         return test::BrokenReplay(test::Defect::none, one);
       },
       options);
