@@ -119,13 +119,14 @@ struct PlanOptions {
   std::vector<MeshAxis> mesh = {};
   /// The part of the graph that each rank holds: rules of one's own, or ddp(), zero1(), fsdp() ...
   /// of presets.hh. An axis that a rule shares out is cut for as many ranks, where `cuts` and
-  /// `keep` leave it open.
+  /// `keep` leave it open. Refused without a mesh, as `owners` are; one of one rank will do.
   std::vector<ShardRule> rules = {};
   /// If rules put tensors at stages, as pipeline() does: the order of their micro-batches, which
   /// are the tiles along an axis, {.cuts = {{"batch", {1}}}}. No bit depends on it. What a sum
   /// reads is kept until the sums are made that come before it: so of a tied embedding one gradient
   /// for each micro-batch. Where phases are kept apart, layer by layer.
   PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
+  /// That axis. Refused where no tensor has it, but for this one.
   std::string micro_batches = "batch";
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};
