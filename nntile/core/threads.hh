@@ -180,9 +180,10 @@ class Thread {
   template <class Body> bool start(Body body) {
     auto* const copy = new Body(std::move(body));
     auto const run = [](void* argument) -> void* {
-      auto* const its = static_cast<Body*>(argument);
-      (*its)();
-      delete its;
+      auto* const passed = static_cast<Body*>(argument);
+      Body its = std::move(*passed);  // onto its stack: no line that other threads write
+      delete passed;
+      its();
       return nullptr;
     };
     runs_ = pthread_create(&thread_, nullptr, run, copy) == 0;
