@@ -6,11 +6,12 @@
 
 #include "nntile/runtime/ring/backoff.hh"
 #include "nntile/runtime/ring/machine.hh"
+#include "nntile/runtime/ring/trial.hh"
 
 namespace nntile::detail::ring {
 
-/// One such worker: where many tasks are ready it takes several, and tiny ones it leaves to a
-/// submitter that runs tasks as well (Backoff).
+/// One such worker: where many tasks are ready it takes several; to a submitter that runs tasks as
+/// well it leaves tiny ones (Backoff), and small ones that others end sooner without it (Trial).
 template <class Policy> class Beside {
  public:
   Beside(Machine<Policy>& machine, std::uint32_t self)
@@ -22,11 +23,8 @@ template <class Policy> class Beside {
   ReadyTask next() {
     // Replayed tasks come from lanes: a look at cells of the queue before is in vain mostly.
     if (machine_.scheduler.flights.active() != 0) return machine_.scheduler.next(self_);
-    if (backoff_.waits()) [[unlikely]] {
-      ReadyTask const ready = machine_.scheduler.next(self_);
-      if (ready == no_task && judge(0)) backoff_.wait();
-      return ready;
-    }
+    if (leaves_) [[unlikely]]
+      return next_behind_a_wait();
     std::uint32_t more = 0;
     ReadyTask const ready = machine_.scheduler.next_of_several(self_, [&](ReadyTask coming) {
       if (domain_of(coming) == root_domain) machine_.root.window.prefetch(slot_of(coming));
@@ -57,11 +55,29 @@ template <class Policy> class Beside {
   [[gnu::noinline]] ReadyTask run_timed(ReadyTask ready) {
     std::int64_t body_ns = 0;
     ReadyTask const kept = machine_.run(self_, ready, Timed{body_ns});
-    if (!judge(body_ns)) return kept;
+    bool const tiny = judge(body_ns);
+    if (!tiny && !(trial_.is_due() && trial_.leave(progress()))) return kept;
     if (kept != no_task) machine_.give(kept);
     give_own();
-    backoff_.wait();
+    if (tiny) backoff_.wait();
+    note();
     return no_task;
+  }
+  /// For a worker that has left tasks to the submitter.
+  [[gnu::noinline]] ReadyTask next_behind_a_wait() {
+    bool const was_away = trial_.away();
+    if (was_away) stay_away();
+    ReadyTask const ready = machine_.scheduler.next(self_);
+    if (!was_away && ready == no_task && judge(0)) backoff_.wait();
+    return ready;
+  }
+  /// Stays where the submitter may run whatever comes.
+  void stay_away() {
+    do trial_.wait();
+    while (machine_.scheduler.only_usual() && !machine_.stop.load(std::memory_order_relaxed) &&
+           trial_.stay(progress()));
+    trial_.stop();
+    note();
   }
   bool judge(std::int64_t body_ns) {
     bool const waits = backoff_.judge(body_ns, activity());
@@ -70,7 +86,7 @@ template <class Policy> class Beside {
   }
   /// Has the submitter know whether it is alone now.
   void note() {
-    if (backoff_.waits() == leaves_) return;
+    if ((backoff_.waits() || trial_.away()) == leaves_) return;
     leaves_ = !leaves_;
     machine_.leaving.fetch_add(leaves_ ? 1u : ~0u, std::memory_order_relaxed);
   }
@@ -92,7 +108,14 @@ template <class Policy> class Beside {
     auto const& slot = machine_.root.window.at(slot_of(ready));
     return slot.kind == SlotKind::task && slot.level == normal_level && slot.worker == -1;
   }
-  /// Counts what the submitter has submitted and run.
+  /// Counts what has been submitted and run.
+  Progress progress() const {
+    std::uint64_t done = machine_.root.window.head();
+    for (std::uint32_t i = 0; i < machine_.scheduler.workers(); ++i)
+      done += machine_.scheduler.worker(i).executed.load(std::memory_order_relaxed);
+    return {Policy::Clock::nanoseconds(), done};
+  }
+  /// The same of the submitter.
   std::uint64_t activity() const {
     auto const& executed = machine_.scheduler.worker(machine_.submitter).executed;
     return machine_.root.window.head() + executed.load(std::memory_order_relaxed);
@@ -102,6 +125,7 @@ template <class Policy> class Beside {
   std::uint32_t const self_;
   bool const backs_off_;
   Backoff<Policy> backoff_;
+  Trial<Policy> trial_;
   bool leaves_ = false;  // as counted
 };
 

@@ -200,6 +200,12 @@ template <class Policy> class Scheduler {
     return flights.any_lane(~1u << level, has_task);
   }
 
+  /// Whether all tasks so far are such as any worker may run, of normal level, and none is paused
+  /// or replayed.
+  bool only_usual() {
+    return used_.load(std::memory_order_relaxed) == 1u << normal_level && flights.active() == 0;
+  }
+
   /// Whether a worker has tasks in its deque.
   bool keeps_some(std::uint32_t self) const { return !workers_[self].deque.empty(); }
 

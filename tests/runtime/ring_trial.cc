@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How workers of the ring find out whether their help pays.
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "nntile/runtime/ring/nest.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
+#include "tests/support/catch.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+using namespace nntile::detail::ring;
+
+namespace {
+
+/// A clock that moves where it is looked at: so tasks seem to take less time where a worker that
+/// times them is away.
+struct LookedAtClock : RingClock {
+  static inline std::atomic<std::int64_t> now{0};
+  static std::int64_t nanoseconds() { return now.fetch_add(100); }
+};
+
+/// No body is tiny, and each is timed.
+struct TriedPolicy : RingPolicy {
+  using Clock = LookedAtClock;
+  struct Sizes : RingSizes {
+    static constexpr std::uint32_t timed_every = 1;
+    static constexpr std::int64_t tiny_ns = 0;
+    static constexpr std::uint32_t most_rounds = 64;
+  };
+};
+using TriedRing = BasicRing<TriedPolicy>;
+
+/// Worker and submitter as Trial sees them: time goes on by calls, and progress at a rate.
+struct Story {
+  Trial<RingPolicy> trial;
+  Progress now;
+
+  void pass(std::int64_t ns, double rate) {
+    now.ns += ns;
+    now.done += static_cast<std::uint64_t>(static_cast<double>(ns) * rate);
+  }
+  /// Bodies that are timed until it leaves, 1000 at most.
+  int until_left(double rate) {
+    for (int calls = 1; calls <= 1000; ++calls) {
+      pass(10'000, rate);
+      if (trial.is_due() && trial.leave(now)) return calls;
+    }
+    return -1;
+  }
+  /// Waits until it comes back.
+  int until_back(double rate) {
+    for (int waits = 1;; ++waits) {
+      pass(10'000, rate);
+      if (!trial.stay(now)) return waits;
+    }
+  }
+};
+
+/// Tasks that the thread of its making has run, and others.
+struct Runners {
+  std::thread::id const driver = std::this_thread::get_id();
+  std::atomic<int> own{0}, others{0};
+};
+constexpr Codelet count_codelet{
+    "count", [](KernelCall const& call) noexcept -> Status {
+      Runners& runners = **static_cast<Runners* const*>(call.arguments);
+      ++(std::this_thread::get_id() == runners.driver ? runners.own : runners.others);
+      return {};
+    }};
+
+}  // namespace
+
+TEST_CASE("a trial comes behind four stretches of work, and lasts two spells of four waits",
+          "[runtime][ring][trial]") {
+  Story story;
+  REQUIRE(story.until_left(0.01) == 16);
+  REQUIRE(story.trial.away());
+  REQUIRE(story.until_back(0.01) == 8);
+  REQUIRE(!story.trial.away());
+}
+
+TEST_CASE("where others do no better alone the next trial comes four times as late, up to a limit",
+          "[runtime][ring][trial]") {
+  Story story;
+  for (int const calls : {16, 64, 256}) {
+    REQUIRE(story.until_left(0.01) == calls);
+    REQUIRE(story.until_back(0.011) == 8);  // a tenth is no clear win
+  }
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(story.until_left(0.01) == -1);  // 1,024 calls
+    REQUIRE(story.until_left(0.01) == 24);
+    REQUIRE(story.until_back(0.005) == 8);
+  }
+}
+
+TEST_CASE("where others do better alone a worker stays away, four times as long each time",
+          "[runtime][ring][trial]") {
+  Story story;
+  for (int const spells : {32, 128, 256, 256}) {
+    REQUIRE(story.until_left(0.01) == 16);
+    REQUIRE(story.until_back(0.02) == 4 * spells);
+  }
+  REQUIRE(story.until_left(0.01) == 16);
+  REQUIRE(story.until_back(0.01) == 8);
+  REQUIRE(story.until_left(0.01) == 64);
+  REQUIRE(story.until_back(0.02) == 4 * 32);
+}
+
+TEST_CASE("a worker that is away comes back where others slow down, or do nothing",
+          "[runtime][ring][trial]") {
+  Story story;
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(story.until_left(0.01) == 16);
+    for (int wait = 0; wait < 12; ++wait) {
+      story.pass(10'000, 0.02);
+      REQUIRE(story.trial.stay(story.now));
+    }
+    if (i == 2) {
+      story.now.ns += 10'000;
+      REQUIRE(!story.trial.stay(story.now));
+      continue;
+    }
+    REQUIRE(story.until_back(0.009) == 4);  // and the next time away is a short one again
+  }
+  REQUIRE(story.until_left(0.01) == 16);
+  REQUIRE(story.until_back(0.02) == 4 * 128);  // which it was not for having nothing to do
+}
+
+TEST_CASE("tasks that take over two microseconds are tried by no one", "[runtime][ring][trial]") {
+  Story story;
+  REQUIRE(story.until_left(0.9e-3) == -1);
+  REQUIRE(story.until_left(1.1e-3) > 0);
+}
+
+TEST_CASE("a submitter that is faster alone runs tasks before its window is full",
+          "[runtime][ring][trial]") {
+  if (support::allowed_cores().size() < 2) return;  // threads that share a core make no trials
+  bool ran = false;
+  for (int attempt = 0; attempt < 1000 && !ran; ++attempt) {
+    Runners runners;
+    Runners* const at = &runners;
+    TriedRing ring({2, false, false});
+    for (std::uint32_t i = 0; i < RingSizes::window; ++i) {
+      ring.submit({&count_codelet, {}, std::as_bytes(std::span(&at, 1)), {}, {}});
+      if (i < 64) std::this_thread::yield();
+    }
+    ran = runners.own > 0;
+  }
+  CHECK(ran);
+}
+
+TEST_CASE("what workers leave for a trial is run, in order, whatever its hints",
+          "[runtime][ring][trial]") {
+  for (int const workers : {2, 3}) {
+    TriedRing ring({workers, false, false});
+    std::vector<DataHandle> cells;
+    for (int c = 0; c < 5; ++c) cells.push_back(cell(ring, 0));
+    long expected = 0;
+    for (int i = 0; i < 6000; ++i) {
+      for (DataHandle const target : cells) {
+        Use<DataHandle> const uses[] = {{target, Access::update}};
+        long const value = i;
+        // Without hints at first, as a worker is never away where tasks have named some.
+        Hints const hints = i >= 3000 && i % 3 == 0 ? Hints{i % 4 - 1, i % 8 - 2} : Hints{};
+        ring.submit({&step_codelet, uses, std::as_bytes(std::span(&value, 1)), hints, {}});
+      }
+      if (i % 1000 == 0) ring.wait_all();
+      expected = affine(expected, 3, i);
+    }
+    for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
+  }
+}
+
+TEST_CASE("a worker that is away comes for what the submitter's body waits for, and for a pause",
+          "[runtime][ring][trial]") {
+  TriedRing ring({2, false, false});
+  std::vector<DataHandle> cells;
+  for (int c = 0; c < 8; ++c) cells.push_back(cell(ring, 1));
+  auto const steps = [](auto& nested, DataHandle target) {
+    for (long i = 0; i < 40; ++i) submit(nested, step_codelet, {{target, Access::update}}, i);
+  };
+  long expected = 1;
+  for (int round = 0; round < 20; ++round) {
+    for (DataHandle const target : cells) {
+      Use<DataHandle> const use{target, Access::update};
+      for (int i = 0; i < 10; ++i) steps(ring, target);
+      ring.orchestrate([=](auto& nested) { steps(nested, target); }, use);
+    }
+    ring.pause();
+    ring.resume();
+    for (int of = 0; of < 11; ++of)
+      for (long i = 0; i < 40; ++i) expected = affine(expected, 3, i);
+  }
+  for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
+}
