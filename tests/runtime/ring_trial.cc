@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "nntile/runtime/ring/nest.hh"
@@ -110,6 +111,21 @@ TEST_CASE("where others do better alone a worker stays away, four times as long 
   REQUIRE(story.until_back(0.01) == 8);
   REQUIRE(story.until_left(0.01) == 64);
   REQUIRE(story.until_back(0.02) == 4 * 32);
+  REQUIRE(story.until_left(0.01) == 16);
+}
+
+TEST_CASE("the best stretch of work counts, but for the first", "[runtime][ring][trial]") {
+  for (auto const& [first, third, waits] : {std::tuple{0.01, 0.03, 8}, {0.05, 0.01, 4 * 32}}) {
+    Story story;
+    bool left = false;
+    for (double const rate : {first, 0.01, third, 0.01})
+      for (int call = 0; call < 4; ++call) {
+        story.pass(10'000, rate);
+        if (story.trial.is_due()) left = story.trial.leave(story.now);
+      }
+    REQUIRE(left);
+    REQUIRE(story.until_back(0.02) == waits);
+  }
 }
 
 TEST_CASE("a worker that is away comes back where others slow down, or do nothing",
@@ -130,6 +146,8 @@ TEST_CASE("a worker that is away comes back where others slow down, or do nothin
   }
   REQUIRE(story.until_left(0.01) == 16);
   REQUIRE(story.until_back(0.02) == 4 * 128);  // which it was not for having nothing to do
+  REQUIRE(story.until_left(0.01) == 16);
+  REQUIRE(!story.trial.stay(story.now));
 }
 
 TEST_CASE("tasks that take over two microseconds are tried by no one", "[runtime][ring][trial]") {
