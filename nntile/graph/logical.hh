@@ -17,6 +17,7 @@
 #include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
+#include "nntile/graph/checked_numerics.hh"
 #include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 
@@ -97,21 +98,9 @@ inline bool operator==(OpNode const& a, OpNode const& b) {
 class LogicalGraph {
  public:
   explicit LogicalGraph(std::string name = "graph", Numerics numerics = {})
-      : name_(std::move(name)), numerics_(std::move(numerics)) {
+      : name_(std::move(name)) {
     detail::check_text(name_, "graph: its name");
-    for (std::size_t g = 0; g < numerics_.groups.size(); ++g) {
-      AxisGroups const& each = numerics_.groups[g];
-      if (each.groups < 1)
-        throw GraphError(concat("graph '", name_, "': axis '", each.axis, "' has ", each.groups,
-                                " canonical groups; at least 1 is needed"));
-      for (std::size_t other = 0; other < g; ++other)
-        if (numerics_.groups[other].axis == each.axis)
-          throw GraphError(concat("graph '", name_, "': axis '", each.axis,
-                                  "' is listed twice in Numerics::groups, with ",
-                                  numerics_.groups[other].groups, " and ", each.groups));
-    }
-    std::sort(numerics_.groups.begin(), numerics_.groups.end(),  // as files list them
-              [](AxisGroups const& a, AxisGroups const& b) { return a.axis < b.axis; });
+    numerics_ = detail::checked_numerics(name_, std::move(numerics));
   }
   LogicalGraph(LogicalGraph const&) = delete;
   /// Says why instead of copying or moving.
