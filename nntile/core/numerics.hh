@@ -30,6 +30,8 @@ struct Numerics {
   bool operator==(Numerics const&) const = default;
 };
 
+constexpr bool is_mode(Mode mode) { return mode <= Mode::fast; }
+
 constexpr char const* name_of(Mode mode) { return mode == Mode::exact ? "exact" : "fast"; }
 
 }  // namespace nntile

@@ -12,8 +12,11 @@
 namespace nntile::detail {
 
 /// The numerics of a graph of that name, groups in the order in which files list them. Throws
-/// GraphError where an axis has none, or is listed twice.
+/// GraphError where the mode is none, or an axis has none, or is listed twice.
 inline Numerics checked_numerics(std::string const& graph, Numerics numerics) {
+  if (!is_mode(numerics.mode))
+    throw GraphError(concat("graph '", graph, "': Numerics::mode is ",
+                            static_cast<int>(numerics.mode), "; exact (0) or fast (1)"));
   for (std::size_t g = 0; g < numerics.groups.size(); ++g) {
     AxisGroups const& each = numerics.groups[g];
     if (each.groups < 1)

@@ -99,6 +99,9 @@ inline std::string absent(Hints const& hints, Workers const& workers) {
 template <Runtime R>
 void check_context(char const* op, R const& runtime, ExecutionContext const& context) {
   check_isa(op, context.isa);
+  if (!is_mode(context.mode))
+    throw ValueError(concat(op, ": ExecutionContext::mode is ", static_cast<int>(context.mode),
+                            "; exact (0) or fast (1)"));
   ExecutionPolicy const& policy = context.policy;
   Workers const workers = runtime.workers();
   auto const refuse = [&](std::string const& text) {

@@ -111,6 +111,11 @@ TEST_CASE("a name is taken once", "[graph][logical]") {
       "give the new one another name, such as unique(\"x\")"));
 }
 
+TEST_CASE("a mode of numerics that there is not is refused", "[graph][logical]") {
+  CHECK(message_of<GraphError>([] { LogicalGraph("g", {.mode = static_cast<Mode>(77)}); }) ==
+        "graph 'g': Numerics::mode is 77; exact (0) or fast (1)");
+}
+
 TEST_CASE("a name is something that errors and files can tell", "[graph][logical]") {
   LogicalGraph graph("g");
   CHECK(message_of<GraphError>([&] { graph.input({.shape = {8}}, ""); }) ==

@@ -136,6 +136,15 @@ TEST_CASE("an instruction set that is not there is refused before anything runs"
   CHECK(submitted(runtime).empty());
 }
 
+TEST_CASE("a mode that there is not is refused before anything runs", "[tile][execution]") {
+  Runtime1 runtime;
+  auto const a = filled(runtime, "a"), b = filled(runtime, "b");
+  CHECK(message_of<ValueError>([&] {
+          add.async({.mode = static_cast<Mode>(2)}, a, a, b).wait();
+        }) == "add: ExecutionContext::mode is 2; exact (0) or fast (1)");
+  CHECK(submitted(runtime).empty());
+}
+
 TEST_CASE("a worker or memory that is not there is refused with their number",
           "[tile][execution]") {
   Record<Ring> runtime(RuntimeOptions{.workers = 2});
