@@ -128,6 +128,10 @@ inline std::string contradiction(ExecutionPolicy const& policy) {
         name_of(policy.placement));
   if (policy.placement == Placement::rules && policy.rules.empty())
     return "the execution policy places tasks by rules, and has none";
+  for (ExecutionRule const& rule : policy.rules)
+    if (rule.hints.device < -1)
+      return concat("a rule of the execution policy has device ", rule.hints.device,
+                    "; they count from 0, and -1 is any");
   return {};
 }
 

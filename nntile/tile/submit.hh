@@ -82,7 +82,8 @@ inline void check_isa(char const* who, Isa isa) {
                             name_of(kernels::best())));
 }
 
-/// The part of the hints that a runtime lacks; empty if there is none.
+/// The part of the hints that a runtime lacks, or that no device is; empty if there is none. A
+/// device that the runtime lacks is no fault: its tasks run elsewhere.
 inline std::string absent(Hints const& hints, Workers const& workers) {
   auto const beyond = [](int given, int count) { return given < -1 || given >= count; };
   int const count = workers.cpu + workers.cuda, nodes = 1 + workers.cuda;
@@ -92,6 +93,8 @@ inline std::string absent(Hints const& hints, Workers const& workers) {
   if (beyond(hints.node, nodes))
     return concat("memory node ", hints.node, " is not one of the runtime's ", nodes,
                   "; 0 is the host's, and -1 is any");
+  if (hints.device < -1)
+    return concat("device ", hints.device, "; they count from 0, and -1 is any");
   return {};
 }
 

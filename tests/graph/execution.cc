@@ -161,6 +161,9 @@ TEST_CASE("a policy that names nothing, or contradicts itself, is refused", "[gr
   CHECK(message({.placement = static_cast<Placement>(4)}) ==
         "plan 'layer': the execution policy has placement 4; those from automatic (0) to rules (3) "
         "are possible");
+  CHECK(message({.rules = {{.op = "gemm", .hints = {.device = -2}}}}) ==
+        "plan 'layer': a rule of the execution policy has device -2; they count from 0, and -1 is "
+        "any");
   PlanOptions nobody = options({.placement = Placement::owner_computes});
   nobody.machine.workers = 0;
   CHECK(message_of<PlanError>([&] { Plan(layer.graph, nobody); }) ==

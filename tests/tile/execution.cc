@@ -157,7 +157,14 @@ TEST_CASE("a worker or memory that is not there is refused with their number",
   CHECK(contains(message({.worker = -2}), "worker -2 is not one"));
   CHECK(message({.node = 1}) ==
         "add: memory node 1 is not one of the runtime's 1; 0 is the host's, and -1 is any");
+  CHECK(message({.device = -9}) == "add: device -9; they count from 0, and -1 is any");
   CHECK(submitted(runtime).empty());
+}
+
+TEST_CASE("a device that the runtime lacks is no fault of a hint", "[tile][execution]") {
+  Runtime1 runtime;
+  auto const a = filled(runtime, "a"), b = filled(runtime, "b");
+  CHECK_NOTHROW(add.async({.hints = {.device = 3}}, a, a, b).wait());
 }
 
 TEST_CASE("a policy gives each tile task the worker of its owner", "[tile][execution]") {
