@@ -339,12 +339,13 @@ class LogicalGraph {
   inline std::int64_t estimate_flops(std::vector<BoundDim> const& dims = {}) const;
 
  private:
-  /// Throws GraphError where a tensor has the name, or it is empty, has control characters or is no
-  /// UTF-8; `given` is what the caller wrote of it.
+  /// Throws GraphError where a tensor has the name, or it has control characters or is no UTF-8, or
+  /// where `given`, which the caller wrote of it behind the prefix, is empty.
   void check_free(std::string const& full, std::string const& given) {
-    if (full.empty())
-      throw GraphError(concat("graph '", name_,
-                              "': a tensor without a name; give it one, such as unique(\"x\")"));
+    if (given.empty())
+      throw GraphError(concat("graph '", name_, "': a tensor without a name",
+                              full.empty() ? "" : concat(" behind the prefix '", full, "'"),
+                              "; give it one, such as unique(\"x\")"));
     detail::check_text(full, "graph '", name_, "': the name of a tensor");
     std::uint32_t const id = id_of(full);
     if (id == no_id) return;

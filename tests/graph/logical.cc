@@ -116,6 +116,19 @@ TEST_CASE("a mode of numerics that there is not is refused", "[graph][logical]")
         "graph 'g': Numerics::mode is 77; exact (0) or fast (1)");
 }
 
+TEST_CASE("a prefix alone is no name", "[graph][logical]") {
+  LogicalGraph graph("g");
+  auto const prefix = graph.prefix("h.");
+  std::string const text =
+      "graph 'g': a tensor without a name behind the prefix 'h.'; give it one, such as "
+      "unique(\"x\")";
+  CHECK(message_of<GraphError>([&] { graph.input({.shape = {8}}, ""); }) == text);
+  Node const x = graph.input({.shape = {8}}, "x");
+  CHECK(message_of<GraphError>([&] { (void)x.named(""); }) == text);
+  CHECK(graph.slice(x, 0, 0).name() == "h.slice");
+  CHECK(graph.tensor_count() == 2);
+}
+
 TEST_CASE("a name is something that errors and files can tell", "[graph][logical]") {
   LogicalGraph graph("g");
   CHECK(message_of<GraphError>([&] { graph.input({.shape = {8}}, ""); }) ==
