@@ -18,48 +18,15 @@
 #include "nntile/core/numerics.hh"
 #include "nntile/core/spelling.hh"
 #include "nntile/graph/checked_numerics.hh"
+#include "nntile/graph/node.hh"
 #include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
 
-class LogicalGraph;
 class GradientBuilder;
 class Embedded;
 struct Connection;
-
-/// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
-/// an unknown name gives, answers nothing but `bool`; all else throws GraphError.
-class Node {
- public:
-  Node() = default;
-  Node(LogicalGraph& graph, std::uint32_t id) : graph_(&graph), id_(id) {}
-
-  LogicalGraph& graph() const { return *checked("graph"); }
-  std::uint32_t id() const { return (void)checked("id"), id_; }
-  explicit operator bool() const { return graph_ != nullptr; }
-  /// Its dimensions, open ones as names; a Shape where all are numbers.
-  inline Dims const& shape() const;
-  inline DType dtype() const;
-  inline std::string const& name() const;
-  /// Keeps the tensor's value after a run, for get_output. Throws GraphError on a view.
-  inline Node mark_output() const;
-  /// Names a result where it is made: gelutanh(linear(x)).named("z"). Throws GraphError where the
-  /// graph has a tensor of that name.
-  inline Node named(std::string const& name) const;
-
-  static constexpr char const* what_is_empty =
-      "an empty Node; find() gives one where the graph has no tensor of that name, at() says so";
-
- private:
-  LogicalGraph* checked(char const* call) const {
-    if (graph_ == nullptr) throw GraphError(concat("node: ", call, "() of ", what_is_empty));
-    return graph_;
-  }
-
-  LogicalGraph* graph_ = nullptr;
-  std::uint32_t id_ = 0;
-};
 
 /// A tensor of the graph, as the graph keeps it. A view is one index of a dimension of its base,
 /// which must be cut into single indices there; it has no storage of its own.
