@@ -13,14 +13,14 @@
 namespace nntile {
 namespace detail {
 
-/// The graph of a call's operands. Throws GraphError where one is empty, or of another graph than
-/// the first.
+/// The graph of a call's operands. Throws GraphError where one is empty or gone, or of another
+/// graph than the first.
 inline LogicalGraph& graph_of(OpInfo const& info, void const* attrs, std::span<Node const> given) {
   Operands const operands = info.operands(attrs);
   for (std::size_t i = 0; i < given.size() && i < operands.size(); ++i) {
-    if (!given[i])
-      throw GraphError(
-          concat(info.name, ": operand ", operands[i].name, " is ", Node::what_is_empty));
+    if (!given[i] || given[i].is_gone())
+      throw GraphError(concat(info.name, ": operand ", operands[i].name, " is ",
+                              given[i] ? Node::what_is_gone : Node::what_is_empty));
     if (&given[i].graph() != &given[0].graph())
       throw GraphError(concat(info.name, ": operand ", operands[i].name, " is '", given[i].name(),
                               "' of graph '", given[i].graph().name(), "', but ", operands[0].name,

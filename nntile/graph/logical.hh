@@ -112,11 +112,13 @@ class LogicalGraph {
     node.name = full;
     node.spec = std::move(spec);
     node.attributes = attributes;
-    tensors_.push_back(std::move(node));
+    epochs_.push_back(epoch_);
     try {
+      tensors_.push_back(std::move(node));
       by_name_.add(full, id);
     } catch (...) {
-      tensors_.pop_back();
+      epochs_.pop_back();
+      if (tensors_.size() > id) tensors_.pop_back();
       throw;
     }
     return {*this, id};
@@ -278,6 +280,11 @@ class LogicalGraph {
   }
 
   std::size_t tensor_count() const { return tensors_.size(); }
+  /// The epoch in which the tensor of a number came, which ends when tensors are taken back; no_id
+  /// where there is none.
+  std::uint32_t epoch_of(std::uint32_t id) const {
+    return id < epochs_.size() ? epochs_[id] : no_id;
+  }
   std::size_t op_count() const { return ops_.size(); }
   TensorNode const& tensor_at(std::uint32_t id) const { return tensors_[id]; }
   TensorNode& tensor_at(std::uint32_t id) { return tensors_[id]; }
@@ -291,10 +298,12 @@ class LogicalGraph {
     return result;
   }
 
-  /// The tensor of a node. Throws GraphError, in which `what` is said to be an empty node, or one
-  /// of another graph.
+  /// The tensor of a node. Throws GraphError, in which `what` is said to be an empty node, one of
+  /// another graph, or one whose tensor is gone.
   TensorNode const& tensor_of(Node const& node, std::string_view what = "a tensor") const {
     if (!node) throw GraphError(concat("graph '", name_, "': ", what, " is ", Node::what_is_empty));
+    if (node.is_gone())
+      throw GraphError(concat("graph '", name_, "': ", what, " is ", Node::what_is_gone));
     if (&node.graph() != this)
       throw GraphError(concat("graph '", name_, "': ", what, " is '", node.name(),
                               "' of another graph, '", node.graph().name_, "'"));
@@ -391,7 +400,9 @@ class LogicalGraph {
   /// Takes back all that was added and changed since. Throws nothing.
   void roll_back(Mark const& to) {
     while (ops_.size() > to.ops) ops_.pop_back();
-    for (; tensors_.size() > to.tensors; tensors_.pop_back()) by_name_.erase(tensors_.back().name);
+    if (tensors_.size() > to.tensors) ++epoch_;
+    for (; tensors_.size() > to.tensors; tensors_.pop_back(), epochs_.pop_back())
+      by_name_.erase(tensors_.back().name);
     for (; noted_.size() > to.noted; noted_.pop_back()) {
       Noted& last = noted_.back();
       if (last.id >= tensors_.size()) continue;
@@ -431,6 +442,8 @@ class LogicalGraph {
   std::string name_;
   Numerics numerics_;
   std::deque<TensorNode> tensors_;
+  DynamicArray<std::uint32_t> epochs_;  // of each tensor: nodes of one that is gone know another
+  std::uint32_t epoch_ = 0;
   std::deque<OpNode> ops_;
   NameTable by_name_;
   NameTable counters_;
@@ -442,9 +455,19 @@ class LogicalGraph {
   std::uint32_t phase_ = 0;
 };
 
-inline Dims const& Node::shape() const { return checked("shape")->tensor_at(id_).spec.shape; }
-inline DType Node::dtype() const { return checked("dtype")->tensor_at(id_).spec.dtype; }
-inline std::string const& Node::name() const { return checked("name")->tensor_at(id_).name; }
+inline Node::Node(LogicalGraph& graph, std::uint32_t id)
+    : graph_(&graph), id_(id), epoch_(graph.epoch_of(id)) {}
+inline bool Node::is_gone() const {
+  return graph_ != nullptr && (epoch_ == no_id || graph_->epoch_of(id_) != epoch_);
+}
+inline LogicalGraph* Node::kept(char const* call) const {
+  if (LogicalGraph* const graph = checked(call); !is_gone()) return graph;
+  throw GraphError(concat("node: ", call, "() of ", what_is_gone));
+}
+inline std::uint32_t Node::id() const { return (void)kept("id"), id_; }
+inline Dims const& Node::shape() const { return kept("shape")->tensor_at(id_).spec.shape; }
+inline DType Node::dtype() const { return kept("dtype")->tensor_at(id_).spec.dtype; }
+inline std::string const& Node::name() const { return kept("name")->tensor_at(id_).name; }
 inline Node Node::named(std::string const& name) const {
   checked("named")->rename(*this, name);
   return *this;

@@ -14,15 +14,18 @@ namespace nntile {
 class LogicalGraph;
 
 /// A tensor of a graph: a copyable value, valid while the graph lives. An empty one, as find() of
-/// an unknown name gives, answers nothing but `bool`; all else throws GraphError.
+/// an unknown name gives, answers nothing but `bool`; all else throws GraphError. So does one whose
+/// tensor all_or_nothing() took back.
 class Node {
  public:
   Node() = default;
-  Node(LogicalGraph& graph, std::uint32_t id) : graph_(&graph), id_(id) {}
+  inline Node(LogicalGraph& graph, std::uint32_t id);
 
   LogicalGraph& graph() const { return *checked("graph"); }
-  std::uint32_t id() const { return (void)checked("id"), id_; }
+  inline std::uint32_t id() const;
   explicit operator bool() const { return graph_ != nullptr; }
+  /// Whether its graph has no such tensor, or took it back.
+  inline bool is_gone() const;
   /// Its dimensions, open ones as names; a Shape where all are numbers.
   inline Dims const& shape() const;
   inline DType dtype() const;
@@ -35,8 +38,12 @@ class Node {
 
   static constexpr char const* what_is_empty =
       "an empty Node; find() gives one where the graph has no tensor of that name, at() says so";
+  static constexpr char const* what_is_gone =
+      "a Node of a tensor that its graph took back with a change that threw; make it anew";
 
  private:
+  /// The graph that has its tensor. Throws GraphError.
+  inline LogicalGraph* kept(char const* call) const;
   LogicalGraph* checked(char const* call) const {
     if (graph_ == nullptr) throw GraphError(concat("node: ", call, "() of ", what_is_empty));
     return graph_;
@@ -44,6 +51,7 @@ class Node {
 
   LogicalGraph* graph_ = nullptr;
   std::uint32_t id_ = 0;
+  std::uint32_t epoch_ = 0;
 };
 
 }  // namespace nntile

@@ -200,6 +200,32 @@ TEST_CASE("a change that throws gives older tensors their names and marks back",
   CHECK(graph.tensor_of(b).attributes.output);
 }
 
+TEST_CASE("a node whose tensor was taken back is refused", "[graph][logical]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {8}}, "x");
+  Node gone;
+  auto const fail = [&] {
+    gone = gelutanh(x);
+    throw 1;
+  };
+  CHECK_THROWS_AS(graph.all_or_nothing(fail), int);
+  std::string const end =
+      "a Node of a tensor that its graph took back with a change that threw; make it anew";
+  for (bool const again : {false, true}) {  // the number of the tensor is another's then
+    if (again) CHECK(add(x, x).id() == 1);
+    CHECK(message_of<GraphError>([&] { add(x, gone); }) == "add: operand y is " + end);
+    CHECK(message_of<GraphError>([&] { gone.mark_output(); }) ==
+          "graph 'g': mark_output: the tensor is " + end);
+    CHECK(message_of<GraphError>([&] { (void)gone.name(); }) == "node: name() of " + end);
+    CHECK(message_of<GraphError>([&] { (void)gone.id(); }) == "node: id() of " + end);
+    CHECK(gone.is_gone());
+  }
+  CHECK(message_of<GraphError>([&] { (void)Node(graph, 9).shape(); }) == "node: shape() of " + end);
+  CHECK_FALSE(x.is_gone());
+  CHECK_FALSE(Node().is_gone());
+  CHECK(graph.op_count() == 1);
+}
+
 TEST_CASE("a tensor of another graph is refused", "[graph][logical]") {
   LogicalGraph one("one"), two("two");
   Node const x = one.input({.shape = {8}}, "x");
