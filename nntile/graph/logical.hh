@@ -103,10 +103,7 @@ class LogicalGraph {
     check_free(full, name);
     check_shape(full, spec);
     if (spec.shape.open()) check_open(full, spec, attributes);
-    if (!spec.file_shape.empty() && element_count(spec.file_shape) != element_count(spec.shape))
-      throw ShapeError(concat("graph '", name_, "': tensor '", full, "' has shape ",
-                              to_string(spec.shape), " but file shape ",
-                              to_string(spec.file_shape)));
+    if (!spec.file_shape.empty()) check_file_shape(full, spec);
     auto const id = static_cast<std::uint32_t>(tensors_.size());
     TensorNode node;
     node.name = full;
@@ -343,6 +340,19 @@ class LogicalGraph {
     if (!spec.file_shape.empty())
       throw GraphError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
                               to_string(spec.shape), ", and an open one has no file shape"));
+  }
+
+  /// Requires a file shape of as many elements as the tensor has.
+  void check_file_shape(std::string const& tensor, TensorSpec const& spec) const {
+    std::string why;
+    try {
+      if (element_count(spec.file_shape) == element_count(spec.shape)) return;
+    } catch (ShapeError const& error) {
+      why = concat(": ", error.what());
+    }
+    throw ShapeError(concat("graph '", name_, "': tensor '", tensor, "' has shape ",
+                            to_string(spec.shape), " but file shape ", to_string(spec.file_shape),
+                            why));
   }
 
   /// Extents are counts, their product fits, and every dimension has one name or none has.

@@ -116,6 +116,19 @@ TEST_CASE("a mode of numerics that there is not is refused", "[graph][logical]")
         "graph 'g': Numerics::mode is 77; exact (0) or fast (1)");
 }
 
+TEST_CASE("a file shape that cannot be is refused with the tensor's name", "[graph][logical]") {
+  LogicalGraph graph("g");
+  auto const text = [&](Shape const& file) {
+    return message_of<ShapeError>([&] { graph.input({.shape = {4}, .file_shape = file}, "x"); });
+  };
+  std::string const begin = "graph 'g': tensor 'x' has shape {4} but file shape ";
+  CHECK(text({3}) == begin + "{3}");
+  CHECK(text({-2, -2}) == begin + "{-2, -2}: shape: negative extent -2");
+  CHECK(text({Index{1} << 40, Index{1} << 40}) ==
+        begin + "{1099511627776, 1099511627776}: shape: more than 2^63 - 1 elements");
+  CHECK(graph.tensor_count() == 0);
+}
+
 TEST_CASE("a prefix alone is no name", "[graph][logical]") {
   LogicalGraph graph("g");
   auto const prefix = graph.prefix("h.");
