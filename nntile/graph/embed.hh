@@ -122,6 +122,7 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
   std::uint32_t const before = phase_;
   all_or_nothing([&] {
     auto const guard = this->prefix(prefix);
+    phases_apart_ |= other.phases_apart_;
     for (std::uint32_t id = 0; id < other.tensors_.size(); ++id) {
       TensorNode const& tensor = other.tensors_[id];
       Node& node = result.nodes_[id];

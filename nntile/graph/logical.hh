@@ -83,7 +83,8 @@ class LogicalGraph {
   /// Whether both say the same, under the same names.
   bool operator==(LogicalGraph const& other) const {
     if (name_ != other.name_ || !(numerics_ == other.numerics_) || phases_ != other.phases_ ||
-        tensors_.size() != other.tensors_.size() || ops_.size() != other.ops_.size())
+        phases_apart_ != other.phases_apart_ || tensors_.size() != other.tensors_.size() ||
+        ops_.size() != other.ops_.size())
       return false;
     for (std::size_t t = 0; t < tensors_.size(); ++t)
       if (!(tensors_[t] == other.tensors_[t])) return false;
@@ -194,6 +195,11 @@ class LogicalGraph {
   }
   std::string const& phase_name(std::uint32_t phase) const { return phases_[phase]; }
   std::vector<std::string> const& phases() const { return phases_; }
+
+  /// Declares that programs run phases of their choice, such as one several times before another:
+  /// a plan without PlanOptions::by_phase is refused.
+  void keep_phases_apart() { phases_apart_ = true; }
+  bool phases_apart() const { return phases_apart_; }
 
   /// Gives a tensor another name. Throws GraphError where that is taken.
   void rename(Node const& node, std::string const& name) {
@@ -388,6 +394,7 @@ class LogicalGraph {
     LogicalGraph& graph;
     std::size_t tensors, ops, phases, counted, noted;
     std::uint32_t phase;
+    bool phases_apart;
 
     explicit Mark(LogicalGraph& of)
         : graph(of),
@@ -396,7 +403,8 @@ class LogicalGraph {
           phases(of.phases_.size()),
           counted(of.counted_.size()),
           noted(of.noted_.size()),
-          phase(of.phase_) {
+          phase(of.phase_),
+          phases_apart(of.phases_apart_) {
       ++of.marks_;
     }
     ~Mark() {
@@ -423,6 +431,7 @@ class LogicalGraph {
     }
     while (phases_.size() > to.phases) phases_.pop_back();
     phase_ = to.phase;
+    phases_apart_ = to.phases_apart;
     for (; counted_.size() > to.counted; counted_.pop_back()) {
       Counted const& last = counted_.back();
       std::uint32_t* const count = counters_.find(last.stem);
@@ -463,6 +472,7 @@ class LogicalGraph {
   std::string prefix_;
   std::vector<std::string> phases_{"forward"};
   std::uint32_t phase_ = 0;
+  bool phases_apart_ = false;
 };
 
 inline Node::Node(LogicalGraph& graph, std::uint32_t id)

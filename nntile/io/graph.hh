@@ -135,6 +135,7 @@ class GraphReader {
     auto graph = std::make_unique<LogicalGraph>(get<std::string>(root_, "name"), numerics());
     for (std::string const& phase : get<std::vector<std::string>>(root_, "phases"))
       graph->set_phase(phase);
+    if (get_or(root_, "phases_apart", false)) graph->keep_phases_apart();
     std::size_t number = 0;
     for (JsonView const tensor : get<JsonView>(root_, "tensors").elements())
       add_tensor(*graph, tensor, number++);
@@ -340,14 +341,15 @@ inline std::string graph_text(LogicalGraph const& graph) {
     for (AxisGroups const& each : graph.numerics().groups) groups[each.axis] = each.groups;
     numerics["groups"] = std::move(groups);
   }
-  return to_text(Json::object({{"format", "nntile graph"},
-                               {"version", graph_version},
-                               {"name", graph.name()},
-                               {"numerics", numerics},
-                               {"phases", graph.phases()},
-                               {"tensors", std::move(tensors)},
-                               {"ops", std::move(ops)}}),
-                 1);
+  Json result = Json::object({{"format", "nntile graph"},
+                              {"version", graph_version},
+                              {"name", graph.name()},
+                              {"numerics", numerics},
+                              {"phases", graph.phases()},
+                              {"tensors", std::move(tensors)},
+                              {"ops", std::move(ops)}});
+  if (graph.phases_apart()) result["phases_apart"] = true;
+  return to_text(result, 1);
 }
 
 /// The graph of such a text; `source` is what errors call it. Throws FormatError for another

@@ -50,8 +50,9 @@ struct LanguageModelOptions {
   Index slots = 0;
   /// Micro-batches of a step. With more than one, `batch` is that of each; the gradients are of the
   /// mean of their losses, and are kept: a run of the phases forward and backward adds to them, in
-  /// turn upwards from +0, and the phase optimizer, run behind the last, sets them to 0 again. Plan
-  /// with PlanOptions::by_phase. Cost: a gradient's memory a parameter, and the phases do not mix.
+  /// turn upwards from +0, and the phase optimizer, run behind the last, sets them to 0 again. A
+  /// plan of training needs PlanOptions::by_phase. Cost: a gradient's memory a parameter, and the
+  /// phases do not mix.
   int accumulate = 1;
   AdamWOptions adamw = {};
 };
@@ -148,7 +149,9 @@ class LanguageModelStep {
                                 .accumulate = accumulates_});
     if (options.purpose != Purpose::training) return;
     optimizer_.emplace(*parameters_, gradients_, options.adamw);
-    if (accumulates_) zero_gradients(graph());
+    if (!accumulates_) return;
+    zero_gradients(graph());
+    graph().keep_phases_apart();
   }
 
   template <LanguageModel Model>

@@ -5,7 +5,10 @@
 #include <cmath>
 #include <concepts>
 
+#include "nntile/graph/embed.hh"
 #include "nntile/graph/graph.hh"
+#include "nntile/io/graph.hh"
+#include "nntile/ops/all.hh"
 #include "nntile/ops/embedding.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
@@ -110,6 +113,30 @@ TEST_CASE("micro-batches have the gradient of the whole batch, which the update 
     run.phase("optimizer");
     CHECK(store.read<float>("table.grad") == std::vector<float>(sum.size(), 0.0f));
   }
+}
+
+TEST_CASE("a step of several micro-batches is not planned without phases", "[nn][model]") {
+  LogicalGraph graph("step");
+  Bigram const model(graph);
+  nn::LanguageModelStep const step(model, {.seq = seq, .batch = 1, .accumulate = batch});
+  std::string const text =
+      "plan 'step': its phases are run one by one, as those of several micro-batches; plan with "
+      "PlanOptions::by_phase";
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 0}); }) == text);
+  CHECK_NOTHROW(Plan(graph, {.tile = 0, .by_phase = true}));
+  auto const loaded = io::graph_of(io::graph_text(graph), "here", io::known_ops(AllOps{}));
+  CHECK(*loaded == graph);
+  CHECK(message_of<PlanError>([&] { Plan(*loaded, {.tile = 0}); }) == text);
+
+  LogicalGraph whole("whole"), kept("kept");
+  CHECK_THROWS_AS(whole.all_or_nothing([&] { whole.embed(graph, "a.", {}), throw 1; }), int);
+  CHECK_FALSE(whole.phases_apart());
+  whole.embed(graph, "a.", {});
+  CHECK(whole.phases_apart());
+  Bigram const alone(kept);  // its optimizer is another graph's: each run adds to the gradients
+  nn::LanguageModelStep const sums(
+      alone, {.seq = seq, .batch = 1, .purpose = Purpose::gradients, .accumulate = batch});
+  CHECK_NOTHROW(Plan(kept, {.tile = 0}));
 }
 
 TEST_CASE("a step without micro-batches is refused", "[nn][model]") {

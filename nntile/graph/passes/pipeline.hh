@@ -48,7 +48,11 @@ inline PlanData to_tilings(LogicalGraph const& graph, PlanOptions const& options
   plan.numerics = graph.numerics();
   BoundDims const dims(graph, options.dims);
   plan.nodes = order(graph, prune(graph), dims);
-  if (options.by_phase) plan.nodes = order_by_phase(graph, std::move(plan.nodes));
+  if (options.by_phase)
+    plan.nodes = order_by_phase(graph, std::move(plan.nodes));
+  else if (graph.phases_apart())
+    throw PlanError(concat("plan '", graph.name(), "': its phases are run one by one, as those of ",
+                           "several micro-batches; plan with PlanOptions::by_phase"));
   if (plan.nodes.empty())
     throw PlanError(
         graph.op_count() == 0
