@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How workers of the ring leave tiny tasks to the submitter, and take several tasks at a time.
 
-#include <atomic>
 #include <cstdint>
-#include <span>
 #include <thread>
-#include <vector>
 
-#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
-#include "tests/runtime/codelets.hh"
+#include "tests/runtime/left_tasks.hh"
 #include "tests/support/catch.hh"
 
 using namespace nntile;
@@ -30,23 +26,6 @@ using EagerRing = BasicRing<EagerPolicy>;
 using Queue = ReadyQueue<RingPolicy>;
 
 constexpr std::int64_t big = RingSizes::tiny_ns, tiny = big - 1;
-
-/// Tasks that the thread of its making has run, and others.
-struct Runners {
-  std::thread::id const driver = std::this_thread::get_id();
-  std::atomic<int> own{0}, others{0};
-
-  static void count(Runners* runners) {
-    ++(std::this_thread::get_id() == runners->driver ? runners->own : runners->others);
-  }
-};
-constexpr Codelet count_codelet{"count", [](KernelCall const& call) noexcept -> Status {
-                                  Runners::count(*static_cast<Runners* const*>(call.arguments));
-                                  return {};
-                                }};
-
-/// Every worker, or any, and every priority in turn.
-Hints hints_of(int number) { return {number % 4 - 1, number % 8 - 2}; }
 
 }  // namespace
 
@@ -121,55 +100,19 @@ TEST_CASE("a submitter to whom all leave tiny tasks runs them before its window 
   for (int attempt = 0; attempt < 1000 && !ran; ++attempt) {
     Runners runners;
     EagerRing ring({2, false, false});
-    auto const submit_one = [&ring, at = &runners] {
-      ring.submit({&count_codelet, {}, std::as_bytes(std::span(&at, 1)), {}, {}});
-    };
-    submit_one();
+    submit_count(ring, runners);
     while (runners.others == 0) std::this_thread::yield();
-    for (std::uint32_t i = 1; i < RingSizes::window; ++i) submit_one();
+    for (std::uint32_t i = 1; i < RingSizes::window; ++i) submit_count(ring, runners);
     ran = runners.own > 0;
   }
   CHECK(ran);
 }
 
 TEST_CASE("what workers leave is run, in order, whatever its hints", "[runtime][ring][backoff]") {
-  for (int const workers : {2, 3}) {
-    EagerRing ring({workers, false, false});
-    std::vector<DataHandle> cells;
-    for (int c = 0; c < 5; ++c) cells.push_back(cell(ring, 0));
-    long expected = 0;
-    for (int i = 0; i < 3000; ++i) {
-      for (DataHandle const target : cells) {
-        Use<DataHandle> const uses[] = {{target, Access::update}};
-        long const value = i;
-        ring.submit({&step_codelet,
-                     uses,
-                     std::as_bytes(std::span(&value, 1)),
-                     i % 3 == 0 ? hints_of(i) : Hints{},
-                     {}});
-      }
-      expected = affine(expected, 3, i);
-    }
-    for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
-  }
+  check_order<EagerRing>(3000, 0);
 }
 
 TEST_CASE("workers leave tasks of bodies that submit, too", "[runtime][ring][backoff]") {
   EagerRing ring({3, false, false});
-  std::vector<DataHandle> cells;
-  for (int c = 0; c < 8; ++c) cells.push_back(cell(ring, 1));
-  auto const steps = [](auto& nested, DataHandle target) {
-    for (long i = 0; i < 40; ++i) submit(nested, step_codelet, {{target, Access::update}}, i);
-  };
-  long expected = 1;
-  for (int round = 0; round < 10; ++round) {
-    for (DataHandle const target : cells) {
-      Use<DataHandle> const use{target, Access::update};
-      ring.orchestrate([=](auto& nested) { steps(nested, target); }, use);
-      steps(ring, target);
-    }
-    for (int twice = 0; twice < 2; ++twice)
-      for (long i = 0; i < 40; ++i) expected = affine(expected, 3, i);
-  }
-  for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
+  check_nesting(ring, 10, 0, 1, [] {});
 }

@@ -3,14 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <span>
 #include <thread>
 #include <tuple>
-#include <vector>
 
-#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
-#include "tests/runtime/codelets.hh"
+#include "tests/runtime/left_tasks.hh"
 #include "tests/support/catch.hh"
 
 using namespace nntile;
@@ -62,18 +59,6 @@ struct Story {
     }
   }
 };
-
-/// Tasks that the thread of its making has run, and others.
-struct Runners {
-  std::thread::id const driver = std::this_thread::get_id();
-  std::atomic<int> own{0}, others{0};
-};
-constexpr Codelet count_codelet{
-    "count", [](KernelCall const& call) noexcept -> Status {
-      Runners& runners = **static_cast<Runners* const*>(call.arguments);
-      ++(std::this_thread::get_id() == runners.driver ? runners.own : runners.others);
-      return {};
-    }};
 
 }  // namespace
 
@@ -162,10 +147,9 @@ TEST_CASE("a submitter that is faster alone runs tasks before its window is full
   bool ran = false;
   for (int attempt = 0; attempt < 1000 && !ran; ++attempt) {
     Runners runners;
-    Runners* const at = &runners;
     TriedRing ring({2, false, false});
     for (std::uint32_t i = 0; i < RingSizes::window; ++i) {
-      ring.submit({&count_codelet, {}, std::as_bytes(std::span(&at, 1)), {}, {}});
+      submit_count(ring, runners);
       if (i < 64) std::this_thread::yield();
     }
     ran = runners.own > 0;
@@ -175,45 +159,14 @@ TEST_CASE("a submitter that is faster alone runs tasks before its window is full
 
 TEST_CASE("what workers leave for a trial is run, in order, whatever its hints",
           "[runtime][ring][trial]") {
-  for (int const workers : {2, 3}) {
-    TriedRing ring({workers, false, false});
-    std::vector<DataHandle> cells;
-    for (int c = 0; c < 5; ++c) cells.push_back(cell(ring, 0));
-    long expected = 0;
-    for (int i = 0; i < 6000; ++i) {
-      for (DataHandle const target : cells) {
-        Use<DataHandle> const uses[] = {{target, Access::update}};
-        long const value = i;
-        // Without hints at first, as a worker is never away where tasks have named some.
-        Hints const hints = i >= 3000 && i % 3 == 0 ? Hints{i % 4 - 1, i % 8 - 2} : Hints{};
-        ring.submit({&step_codelet, uses, std::as_bytes(std::span(&value, 1)), hints, {}});
-      }
-      if (i % 1000 == 0) ring.wait_all();
-      expected = affine(expected, 3, i);
-    }
-    for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
-  }
+  check_order<TriedRing>(6000, 3000);  // a worker is never away where tasks have named some
 }
 
 TEST_CASE("a worker that is away comes for what the submitter's body waits for, and for a pause",
           "[runtime][ring][trial]") {
   TriedRing ring({2, false, false});
-  std::vector<DataHandle> cells;
-  for (int c = 0; c < 8; ++c) cells.push_back(cell(ring, 1));
-  auto const steps = [](auto& nested, DataHandle target) {
-    for (long i = 0; i < 40; ++i) submit(nested, step_codelet, {{target, Access::update}}, i);
-  };
-  long expected = 1;
-  for (int round = 0; round < 20; ++round) {
-    for (DataHandle const target : cells) {
-      Use<DataHandle> const use{target, Access::update};
-      for (int i = 0; i < 10; ++i) steps(ring, target);
-      ring.orchestrate([=](auto& nested) { steps(nested, target); }, use);
-    }
+  check_nesting(ring, 20, 10, 0, [&ring] {
     ring.pause();
     ring.resume();
-    for (int of = 0; of < 11; ++of)
-      for (long i = 0; i < 40; ++i) expected = affine(expected, 3, i);
-  }
-  for (DataHandle const target : cells) REQUIRE(read(ring, target) == expected);
+  });
 }
