@@ -59,8 +59,10 @@ template <class Policy> class Beside {
     if (!tiny && !(trial_.is_due() && trial_.leave(progress()))) return kept;
     if (kept != no_task) machine_.give(kept);
     give_own();
-    if (tiny) backoff_.wait();
-    note();
+    if (tiny)
+      backoff_.wait();
+    else
+      note();
     return no_task;
   }
   /// For a worker that has left tasks to the submitter.
@@ -71,7 +73,7 @@ template <class Policy> class Beside {
     if (!was_away && ready == no_task && judge(0)) backoff_.wait();
     return ready;
   }
-  /// Stays where the submitter may run whatever comes.
+  /// Until it is to work again, or what comes may need this worker, or all of them.
   void stay_away() {
     do trial_.wait();
     while (machine_.scheduler.only_usual() && !machine_.stop.load(std::memory_order_relaxed) &&

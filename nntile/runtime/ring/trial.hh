@@ -35,7 +35,7 @@ template <class Policy> class Trial {
   bool leave(Progress now) {
     double const rate = rate_until(now);
     best_ = stretches_ == 0 ? 0 : std::max(best_, rate);
-    if (++stretches_ <= most_stretches) return false;
+    if (++stretches_ <= counted_stretches) return false;
     stretches_ = 0;
     if (best_ < least_rate) return false;
     spells_ = 1;
@@ -71,9 +71,10 @@ template <class Policy> class Trial {
   }
 
  private:
-  static constexpr std::uint32_t most_stretches = 3, fewest_calls = 4, most_calls = 256,
-                                 waits_a_spell = 4;
-  static constexpr std::uint32_t first_spells = 8, longest = 256;
+  static constexpr std::uint32_t counted_stretches = 3;               // behind one that is not
+  static constexpr std::uint32_t fewest_calls = 4, most_calls = 256;  // a stretch
+  static constexpr std::uint32_t waits_a_spell = 4;
+  static constexpr std::uint32_t first_spells = 8, longest = 256;  // away, growing by four
   static constexpr double least_rate = 1e-3;  // of a nanosecond: two microseconds a task
   static constexpr double enough = 9. / 8;
 
@@ -98,6 +99,7 @@ template <class Policy> class Trial {
   Progress since_, latest_;
   double best_ = 0, alone_ = 0;  // of progress a nanosecond
   std::uint32_t calls_ = 0, calls_a_stretch_ = fewest_calls, stretches_ = 0;
+  // `spells_` is 1 from when it leaves.
   std::uint32_t waits_ = 0, spells_ = 0, most_spells_ = first_spells;
 };
 
