@@ -8,6 +8,7 @@
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/tiny_gpt.hh"
@@ -129,6 +130,19 @@ TEST_CASE("a smaller cache bounds an automatic tile", "[graph][simulate]") {
   CHECK(Plan(graph, {.machine = machine}).tile() == 512);
   machine.cache = 256 << 10;
   CHECK(Plan(graph, {.machine = machine}).tile() == 256);
+}
+
+TEST_CASE("smaller tiles are not planned where workers have no time left", "[graph][simulate]") {
+  if (!allocations_are_counted()) return;
+  LogicalGraph graph;  // a product of 512 tasks, or of 262,144 with the smallest tiles
+  Node const a = graph.input({.shape = {4096, 4096}}, "a");
+  gemm(a, graph.input({.shape = {4096, 4096}}, "b")).mark_output();
+  auto const bytes_to_plan = [&](Index tile) {
+    AllocationCount const count;
+    CHECK(Plan(graph, {.tile = tile, .machine = {.workers = 2}, .even = true}).tile() == 512);
+    return count.bytes();
+  };
+  CHECK(bytes_to_plan(PlanOptions::automatic) < 4 * bytes_to_plan(512));
 }
 
 TEST_CASE("a tile that can be planned is kept where a smaller one cannot", "[graph][simulate]") {

@@ -20,10 +20,15 @@ inline bool on_devices(PlanOptions const& options) {
 /// The least of the candidates, whose tasks need the least memory at once.
 inline constexpr int least_tile = 64;
 
+/// Share of the makespan that smaller tiles must be able to save, or they are not tried.
+inline constexpr double least_gain = 0.001;
+
 /// Plans with each candidate and keeps the one whose simulated makespan is shortest; among equals
-/// the largest tile. Candidates that do not fit into the capacities are passed over; where none
-/// fits, the error is that of the smallest tiles. On devices tensors stay whole where that fits,
-/// and tiles may be larger than a cache. `tried`: the error may lack how much is enough.
+/// the largest tile. The search ends where all workers are busy throughout: smaller tiles are as
+/// much work or more, and each halving makes up to eight times the tasks. Candidates that do not
+/// fit into the capacities are passed over; where none fits, the error is that of the smallest
+/// tiles. On devices tensors stay whole where that fits, and tiles may be larger than a cache.
+/// `tried`: the error may lack how much is enough.
 inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, bool tried = false) {
   bool const devices = on_devices(options);
   Plan best{PlanData()};
@@ -46,12 +51,14 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, b
       continue;
     }
     if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
-    double const seconds = simulate(plan, options.machine).elapsed;
-    // Smaller tiles only add overhead from here on.
-    if (!first && seconds > 1.5 * least) break;
-    if (!first && seconds >= least) continue;
-    least = seconds;
-    best = std::move(plan);
+    Simulation const simulated = simulate(plan, options.machine);
+    double const shared = simulated.busy / options.machine.workers;  // no makespan is shorter
+    if (first || simulated.elapsed < least) {
+      least = simulated.elapsed;
+      best = std::move(plan);
+    }
+    // Smaller tiles are more work, and more of them take longer to plan than the run may gain.
+    if (shared > (1 - least_gain) * least || simulated.elapsed > 1.5 * least) break;
     if (side == 0 && options.capacity.empty()) break;
   }
   return raise_critical_path(std::move(best), options.machine, least);
