@@ -134,6 +134,7 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
     if (!(at >= 0 && at <= static_cast<double>(step)))
       fail("a validation at step ", at, " where ", step, " steps were trained");
   run.steps = nntile::io::json_field<std::int64_t>(json, "steps", path);
+  if (run.steps < 0) fail("'steps' is ", run.steps);
   run.data = nntile::io::json_field<std::uint64_t>(json, "data", path);
   if (json.find("groups")) run.groups = nntile::io::json_field<std::string>(json, "groups", path);
   if (json.find("accumulate"))

@@ -253,7 +253,9 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--out", settings.out, "Folder of the run: checkpoints and loss.svg")
       ->check(not_empty())
       ->capture_default_str();
-  app.add_flag("--resume", settings.resume, "Continue the run in --out");
+  app.add_flag("--resume", settings.resume,
+               "Continue the run in --out, with the model, steps and numbers that it has where no "
+               "others are given");
   app.add_option("--eval-every", settings.eval_every, "Steps between validations; 0 for none")
       ->check(not_negative())
       ->capture_default_str();
@@ -271,8 +273,9 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_flag("--hash", settings.hash, "Print a 64-bit hash of all parameters as the last line");
 }
 
-int train(TrainSettings const& settings, World const& world) {
+int train(TrainSettings settings, World const& world) {
   check_run(settings);
+  take_model(settings);
   require_room(settings, world);
   Watch watch(world);
   // One of several that is ended alone would end all without a save.
@@ -477,6 +480,8 @@ int main(int argc, char** argv) {
                                               launched().ranks, " that were started"));
     if (generate_command->parsed()) return printed(generate(generate_settings));
     if (!train_command->parsed()) return printed(info(info_settings));
+    for (CLI::Option const* const option : train_command->get_options())
+      if (option->count() > 0) train_settings.given.insert(option->get_name());
     world.emplace(!train_settings.parallel.empty() || !train_settings.mesh.empty());
     int const status = train(train_settings, *world);
     return world->speaks() ? printed(status) : status;

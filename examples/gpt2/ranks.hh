@@ -326,15 +326,20 @@ inline std::string as_given(TrainSettings const& s, nntile::nn::Gpt2Config const
   auto const line = [](char const* name, auto const& value) {
     return nntile::concat("--", name, " ", value, "\n");
   };
+  // Of a run that is resumed, those that were not given are in its checkpoint.
+  auto const number = [&](char const* name, auto const& value) {
+    bool const own = s.resume && !s.given.contains(nntile::concat("--", name));
+    return own ? line(name, "of the run") : line(name, value);
+  };
   return line("preset", s.preset) + line("width", config.width) + line("layers", config.layers) +
          line("heads", config.heads) + line("seq", seq) +
          line("batch", micro_batch_of(s) * s.accumulate.value_or(1)) +
          line("accumulate", s.accumulate.value_or(1)) + line("dtype", name_of(config.dtype)) +
-         line("steps", s.steps) + line("minutes", s.minutes) + line("lr", s.lr) +
-         line("warmup", s.warmup) + line("weight-decay", s.weight_decay) + line("beta1", s.beta1) +
-         line("beta2", s.beta2) + line("clip", s.clip) + line("seed", s.seed) + line("out", s.out) +
-         line("resume", int{s.resume}) + line("hash", int{s.hash}) +
-         line("profile", int{s.profile}) + line("groups", s.groups) +
+         number("steps", s.steps) + line("minutes", s.minutes) + number("lr", s.lr) +
+         number("warmup", s.warmup) + number("weight-decay", s.weight_decay) +
+         number("beta1", s.beta1) + number("beta2", s.beta2) + number("clip", s.clip) +
+         number("seed", s.seed) + line("out", s.out) + line("resume", int{s.resume}) +
+         line("hash", int{s.hash}) + line("profile", int{s.profile}) + line("groups", s.groups) +
          line("place", s.machine.place) + line("devices", s.machine.devices) +
          line("offload", s.machine.offload) + line("device-memory", s.machine.device_memory) +
          line("disk-keeps", s.machine.disk_keeps) + line("host-memory", s.machine.host_memory) +

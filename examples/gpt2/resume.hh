@@ -6,26 +6,65 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "history.hh"
 #include "nntile/core/error.hh"
-#include "nntile/io/manifest.hh"
+#include "nntile/io/checkpoint.hh"
+#include "session.hh"
 #include "settings.hh"
 
 namespace gpt2 {
 
-/// Numbers of the settings that any step may have others of, as checkpoints keep them.
+namespace detail {
+
+/// Calls f(name, option, number) for the numbers of the settings that any step may have others of.
+template <class Settings, class F> void each_number(Settings& settings, F f) {
+  f("lr", "--lr", settings.lr);
+  f("warmup", "--warmup", settings.warmup);
+  f("beta1", "--beta1", settings.beta1);
+  f("beta2", "--beta2", settings.beta2);
+  f("weight_decay", "--weight-decay", settings.weight_decay);
+  f("clip", "--clip", settings.clip);
+}
+
+}  // namespace detail
+
+/// These numbers, as checkpoints keep them.
 inline std::map<std::string, double> numbers_of(TrainSettings const& settings) {
-  return {{"lr", settings.lr},
-          {"warmup", static_cast<double>(settings.warmup)},
-          {"beta1", settings.beta1},
-          {"beta2", settings.beta2},
-          {"weight_decay", settings.weight_decay},
-          {"clip", settings.clip}};
+  std::map<std::string, double> numbers;
+  detail::each_number(settings, [&](char const* name, char const*, auto number) {
+    numbers[name] = static_cast<double>(number);
+  });
+  return numbers;
+}
+
+/// Gives a run that is resumed the model of its newest checkpoint, but for the sizes that were
+/// given; a preset that was given is a model. A checkpoint that cannot be read has none: its
+/// opening says why.
+inline void take_model(TrainSettings& settings) {
+  if (!settings.resume || settings.given.contains("--preset")) return;
+  try {
+    auto const path = nntile::io::latest_checkpoint(settings.out);
+    if (!path) return;
+    auto const checkpoint = nntile::io::Checkpoint::open(*path);
+    auto const [model, seq] = model_from(checkpoint.model(), *path);
+    TrainSettings taken = settings;
+    for (Preset const& preset : presets)  // whose sizes all are options, but for the vocabulary
+      if (preset.model.vocab == model.vocab) taken.preset = preset.name;
+    taken.width = settings.width.value_or(model.width);
+    taken.layers = settings.layers.value_or(model.layers);
+    taken.heads = settings.heads.value_or(model.heads);
+    taken.seq = settings.seq.value_or(seq);
+    (void)model_of(taken);  // as a preset and options can have it
+    settings = taken;
+  } catch (nntile::Error const&) {
+  }
 }
 
 /// Says which numbers are other ones from here on than a checkpoint has: "--lr 0.001 (0.003
-/// before), --batch 4 (8 before)". "" where all are as they were. Called before take_over().
+/// before), --batch 4 (8 before)". "" where all are as they were.
 inline std::string changes_of(TrainSettings const& settings, RunRecord const& run,
                               nntile::io::SavedState const& state) {
   std::string text;
@@ -52,13 +91,29 @@ inline std::string end_of_resumed(TrainSettings const& settings, std::int64_t st
              : "--steps counts those before a --resume";
 }
 
-/// Fills in what the run of a checkpoint began with. Throws ValueError where the settings say
-/// something else, which its bits do not allow; FormatError.
+/// Fills in what the run of a checkpoint has and no option gave. Throws ValueError where options
+/// say something else, which its bits do not allow; FormatError.
 inline void take_over(TrainSettings& settings, RunRecord const& run,
                       nntile::io::SavedState const& state, std::string const& path) {
-  if (state.seed != settings.seed)
+  auto const given = [&](char const* option) { return settings.given.contains(option); };
+  if (given("--seed") && state.seed != settings.seed)
     throw nntile::ValueError(nntile::concat("--seed: ", settings.seed, " but the run in '", path,
                                             "' began with ", state.seed));
+  settings.seed = state.seed;
+  if (!given("--steps") && run.steps != INT64_MAX) settings.steps = run.steps;
+  auto const where = nntile::concat(nntile::io::path_in_quotes(path), ": its optimizer: ");
+  detail::each_number(settings, [&](char const* name, char const* option, auto& number) {
+    auto const own = state.optimizer[name].as<double>();
+    if (!own || given(option)) return;
+    if (std::string_view(name) == "warmup" && !(*own >= 0 && *own <= 1e15))
+      throw nntile::FormatError(nntile::concat(where, name, " is ", *own, ", no count of steps"));
+    number = static_cast<std::remove_reference_t<decltype(number)>>(*own);
+  });
+  try {
+    check_run(settings);
+  } catch (nntile::ValueError const& error) {  // options were checked before
+    throw nntile::FormatError(nntile::concat(where, std::string_view(error.what())));
+  }
   std::string const groups = to_text(groups_of(settings.groups));
   if (!groups.empty() && groups != run.groups)
     throw nntile::ValueError(

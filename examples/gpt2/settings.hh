@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,6 +83,7 @@ struct TrainSettings {
   std::uint64_t seed = 1;
   std::string out = "run";
   bool resume = false;
+  std::set<std::string> given = {};  // options, as "--lr"; a resumed run has its own of others
   bool hash = false;
   bool profile = false;
   std::string trace = {};   // file of the last step's

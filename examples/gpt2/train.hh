@@ -53,7 +53,7 @@ template <nntile::Runtime R> class Trainer {
         batch_(micro_batch_ * micro_batches_),
         session_(runtime, settings.machine, config_.layers, &world, sharing_),
         train_(ModelGraph::Purpose::training, config_, seq_, micro_batch_, numerics(),
-               {settings.beta1, settings.beta2, 1e-8, settings.weight_decay, settings.clip},
+               {settings_.beta1, settings_.beta2, 1e-8, settings_.weight_decay, settings_.clip},
                sharing_.mesh, micro_batches_),
         valid_(ModelGraph::Purpose::validation, config_, seq_, micro_batch_, numerics()) {
     step_graph_ = session_.compile(train_, times());
@@ -61,7 +61,7 @@ template <nntile::Runtime R> class Trainer {
     if (resumed_)
       resume();
     else
-      session_.initialize(train_, settings.seed);
+      session_.initialize(train_, settings_.seed);
     session_.write_positions(train_);
     for (std::string const& flops : world_.gather(std::to_string(work().flops)))
       step_flops_ += std::stod(flops);
@@ -152,7 +152,14 @@ template <nntile::Runtime R> class Trainer {
                                               " but the run in '", *path, "' began with ",
                                               name_of(dtype), ", and its bits belong to that"));
     config_.dtype = dtype;
-    checkpoint.require_model(describe(config_, seq_));
+    try {
+      checkpoint.require_model(describe(config_, seq_));
+    } catch (nntile::FormatError const& error) {
+      throw nntile::FormatError(nntile::concat(std::string_view(error.what()),
+                                               "; a resumed run has its own where no --preset, "
+                                               "--width, --layers, --heads or --seq says ",
+                                               "otherwise"));
+    }
     checkpoint.check();
     auto const state = checkpoint.state();
     RunRecord run = run_from(state.run, state.step, *path);
@@ -160,11 +167,13 @@ template <nntile::Runtime R> class Trainer {
       throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
                                               "' was trained on another text than ", corpus_name(),
                                               "; name its files with --data"));
-    changes_ = changes_of(settings_, run, state);
     take_over(settings_, run, state, *path);
+    changes_ = changes_of(settings_, run, state);
     history_ = std::move(run.history);
     if (state.loss) history_.last_train = *state.loss;
-    if (settings_.minutes > 0 && state.step >= calibration_steps) {
+    if (settings_.minutes <= 0) {
+      steps_ = settings_.steps;
+    } else if (state.step >= calibration_steps) {
       steps_ = run.steps;
       if (static_cast<std::int64_t>(state.step) < steps_)
         changes_ += nntile::concat(changes_.empty() ? "" : ", ", "it keeps to its ", steps_,

@@ -94,9 +94,9 @@ def main():
     clipped = runs.train(*micro, '--steps', steps, '--clip', 0.1)
     out = runs.new_folder()
     train(4, 'fsdp', '', *micro, '--steps', steps // 3, '--workers', 1, '--clip', 0.1, out=out)
-    train(2, 'tensor', '', *micro, '--steps', 2 * (steps // 3), '--workers', 1, '--clip', 0.1, '--resume', out=out)
+    train(2, 'tensor', '', '--steps', 2 * (steps // 3), '--workers', 1, '--resume', out=out)  # all else is the run's own
     check('micro-batches, clipped, 4 ranks fsdp, then 2 tensor, then 1',
-          runs.train(*micro, '--steps', steps, '--clip', 0.1, '--resume', out=out), clipped)
+          runs.train('--steps', steps, '--resume', out=out), clipped)
 
     # In bf16, whose casts run where they are read; resumed by others, which know the dtype.
     narrow = [*size, '--dtype', 'bf16']

@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import sys
 
-from runs import TINY, Runs
+from runs import TINY, Runs, forge
 
 
 def need(condition, what):
@@ -50,6 +50,43 @@ def other_numbers(runs):
     need('from here on' not in done.stdout, 'and says nothing where nothing does')
 
 
+def its_own(runs):
+    """A run that is resumed without a word on its model and numbers goes on with its own, to its end."""
+    numbers = ['--seed', 7, '--lr', 1e-3, '--warmup', 2, '--clip', 0.5, '--beta1', 0.8, '--beta2', 0.9, '--weight-decay', 0.05]
+    out = pathlib.Path(runs.new_folder())
+    whole = runs.train(*TINY, *numbers, '--steps', 6, '--save-every', 3, out=out)
+    copy = pathlib.Path(runs.new_folder())
+    shutil.copytree(out / 'step-0000000003', copy / 'step-0000000003')
+    shutil.rmtree(out / 'step-0000000006')
+    words = ['train', '--data', runs.data, '--eval-every', 0, '--resume']
+    done = runs.call(*words, '--out', out, '--hash')
+    need(done.returncode == 0 and done.stdout.splitlines()[-1] == whole and "at step 3\n" in done.stdout,
+         f'a resumed run has its own model, seed, steps and numbers: {done.stdout} {done.stderr}')
+    for given, said in ((['--width', 128], "'n_embd' is 64 there but 128 here; a resumed run has its own"),
+                        (['--preset', 'small'], "'n_embd' is 64 there but 384 here"), (['--seed', 1], 'began with 7')):
+        done = runs.call(*words, '--out', out, *given)
+        need(done.returncode == 2 and said in done.stderr, f'{given} is refused: {done.stderr.strip()}')
+    done = runs.call(*words, '--out', copy, '--seed', 7, *TINY[:-4], '--lr', 1e-2)
+    need(done.returncode == 0 and 'at step 3; from here on --lr 0.01 (0.001 before)\n' in done.stdout,
+         f'what is given holds: {done.stdout} {done.stderr}')
+
+
+def numbers_of_a_file(runs):
+    """Numbers that no option could have had are no numbers of a checkpoint, either."""
+    out = pathlib.Path(runs.new_folder())
+    runs.train(*TINY, '--steps', 2, out=out)
+    checkpoint = next(out.glob('step-*'))
+    original = (checkpoint / 'manifest.json').read_text()
+    for old, new, said in (('"beta1": 0.9', '"beta1": 5.0', '--beta1: 5 does not work'), ('"lr": 0.003', '"lr": -1.0', '--lr: -1 does not work'),
+                           ('"warmup": 50.0', '"warmup": 1e300', 'warmup is 1e+300'), ('"warmup": 50.0', '"warmup": -1.0', 'warmup is -1'),
+                           ('"steps": 2', '"steps": -2', "'steps' is -2"),
+                           ('"n_embd": 64', '"n_embd": 66000', "'n_embd' is 66000 there but 256 here")):
+        forge(checkpoint, old, new)
+        done = runs.call('train', '--data', runs.data, '--out', out, '--resume')
+        need(done.returncode == 2 and said in done.stderr and str(checkpoint) in done.stderr, f'{new} is refused: {done.stderr.strip()}')
+        (checkpoint / 'manifest.json').write_text(original)
+
+
 def timed_again(runs):
     """--minutes for a run whose steps are done, and for one whose steps are known."""
     out = pathlib.Path(runs.new_folder())
@@ -68,6 +105,8 @@ def main():
     runs, = Runs.of_call(__doc__)
     without_optimizer(runs)
     other_numbers(runs)
+    its_own(runs)
+    numbers_of_a_file(runs)
     timed_again(runs)
 
 
