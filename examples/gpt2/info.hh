@@ -23,6 +23,7 @@
 #include "places.hh"
 #include "ranks.hh"
 #include "report.hh"
+#include "resume.hh"
 
 namespace gpt2 {
 
@@ -253,6 +254,24 @@ inline void show_machine(std::string const& runtimes) {
               isas.c_str(), name_of(nntile::kernels::best()), core_peak(nntile::Isa::best) * 1e-9);
 }
 
+/// What train --resume would go on with; nothing of a checkpoint that no training run wrote.
+inline void show_numbers(nntile::io::Checkpoint const& checkpoint) {
+  auto const state = checkpoint.state();
+  if (!state.run.find("steps")) return;
+  RunRecord const run = run_from(state.run, state.step, checkpoint.path());
+  TrainSettings settings;
+  take_over(settings, run, state, checkpoint.path());
+  std::string text = nntile::concat("step ", state.step);
+  if (run.steps != INT64_MAX) text += nntile::concat(" of ", run.steps);
+  if (run.batch != 0) text += nntile::concat(", batch ", run.batch);
+  if (run.accumulate != 1) text += nntile::concat(" in ", run.accumulate, " micro-batches");
+  if (!run.groups.empty()) text += nntile::concat(", groups ", run.groups);
+  text += nntile::concat(", seed ", settings.seed);
+  for (auto const& [name, number] : numbers_of(settings))
+    text += nntile::concat(", ", name == "weight_decay" ? "weight-decay" : name, " ", number);
+  std::printf("run        %s\n", text.c_str());
+}
+
 inline void show_run(std::string const& run) {
   auto const checkpoint = open_run(run);
   auto const described = model_from(checkpoint.model(), checkpoint.path());
@@ -265,6 +284,7 @@ inline void show_run(std::string const& run) {
       static_cast<long long>(described.model.heads), dtype_text(described.model).c_str());
   if (checkpoint.state().loss)
     std::printf("loss       %.4f at its last step\n", *checkpoint.state().loss);
+  show_numbers(checkpoint);
   bool const whole = checkpoint.has(nntile::io::Part::all);
   checkpoint.verify(whole ? nntile::io::Part::all : nntile::io::Part::model);
   std::printf("checksums  %s\n",

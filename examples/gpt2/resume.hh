@@ -63,6 +63,18 @@ inline void take_model(TrainSettings& settings) {
   }
 }
 
+/// Throws FormatError where a checkpoint is of another model than the settings describe.
+inline void require_model(nntile::io::Checkpoint const& checkpoint, nntile::io::Json const& model) {
+  try {
+    checkpoint.require_model(model);
+  } catch (nntile::FormatError const& error) {
+    throw nntile::FormatError(nntile::concat(
+        std::string_view(error.what()),
+        "; a resumed run has its own where no --preset, --width, --layers, --heads or --seq says ",
+        "otherwise"));
+  }
+}
+
 /// Says which numbers are other ones from here on than a checkpoint has: "--lr 0.001 (0.003
 /// before), --batch 4 (8 before)". "" where all are as they were.
 inline std::string changes_of(TrainSettings const& settings, RunRecord const& run,

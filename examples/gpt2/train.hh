@@ -98,11 +98,7 @@ template <nntile::Runtime R> class Trainer {
     save();
     if (settings_.profile) report_profile();
     if (!settings_.trace.empty()) write_trace(settings_.trace);
-    if (world_.speaks())
-      std::printf(stops() ? "interrupted: saved at step %lld; continue with --out '%s' --resume\n"
-                          : "saved at step %lld; gpt2 generate --run '%s' continues a text\n",
-                  static_cast<long long>(step_), settings_.out.c_str());
-    std::fflush(stdout);
+    if (world_.speaks()) describe_end();
     return true;
   }
 
@@ -152,14 +148,7 @@ template <nntile::Runtime R> class Trainer {
                                               " but the run in '", *path, "' began with ",
                                               name_of(dtype), ", and its bits belong to that"));
     config_.dtype = dtype;
-    try {
-      checkpoint.require_model(describe(config_, seq_));
-    } catch (nntile::FormatError const& error) {
-      throw nntile::FormatError(nntile::concat(std::string_view(error.what()),
-                                               "; a resumed run has its own where no --preset, "
-                                               "--width, --layers, --heads or --seq says ",
-                                               "otherwise"));
-    }
+    require_model(checkpoint, describe(config_, seq_));
     checkpoint.check();
     auto const state = checkpoint.state();
     RunRecord run = run_from(state.run, state.step, *path);
@@ -419,6 +408,21 @@ template <nntile::Runtime R> class Trainer {
                 settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),
                 isa == nntile::Isa::v2 ? " (no FMA: slower, and bits of their own)" : "",
                 peak_ * 1e-9);
+    std::fflush(stdout);
+  }
+
+  void describe_end() const {
+    auto const step = static_cast<long long>(step_);
+    if (stops()) {
+      std::string rest = settings_.data.empty() ? "" : " --data";
+      for (std::string const& file : settings_.data) rest += nntile::concat(" '", file, "'");
+      if (!calibrated()) rest += nntile::concat(" --minutes ", settings_.minutes);
+      std::printf("interrupted: saved at step %lld; gpt2 train --resume --out '%s'%s goes on\n",
+                  step, settings_.out.c_str(), rest.c_str());
+    } else {
+      std::printf("saved at step %lld; gpt2 generate --run '%s' continues a text\n", step,
+                  settings_.out.c_str());
+    }
     std::fflush(stdout);
   }
 

@@ -247,7 +247,8 @@ def main():
         time.sleep(1)
         process.send_signal(sent)
         rest = process.stdout.read()
-        need(process.wait() == 0 and '--resume' in rest, f'{name} saves, says how to go on, and ends cleanly')
+        need(process.wait() == 0 and f"gpt2 train --resume --out '{stopped}' --data '{runs.data}' goes on" in rest,
+             f'{name} saves, says how to go on, and ends cleanly: {rest}')
         need(list(pathlib.Path(stopped).glob('step-*')), f'there is a checkpoint after {name}')
 
     slow = ['--preset', 'small', '--seq', 256, '--batch', 64, '--accumulate', 8, '--workers', 1]

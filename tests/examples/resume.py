@@ -62,6 +62,9 @@ def its_own(runs):
     done = runs.call(*words, '--out', out, '--hash')
     need(done.returncode == 0 and done.stdout.splitlines()[-1] == whole and "at step 3\n" in done.stdout,
          f'a resumed run has its own model, seed, steps and numbers: {done.stdout} {done.stderr}')
+    info = runs.call('info', '--run', out).stdout
+    said = 'run        step 6 of 6, batch 2, seed 7, beta1 0.8, beta2 0.9, clip 0.5, lr 0.001, warmup 2, weight-decay 0.05\n'
+    need(said in info, f'info says with which: {info}')
     for given, said in ((['--width', 128], "'n_embd' is 64 there but 128 here; a resumed run has its own"),
                         (['--preset', 'small'], "'n_embd' is 64 there but 384 here"), (['--seed', 1], 'began with 7')):
         done = runs.call(*words, '--out', out, *given)
