@@ -107,6 +107,28 @@ void add_part(bench::Records& records, char const* preset, std::vector<ShardRule
   records.add(name, "plan", "report_seconds", "s", {bench::seconds() - begin});
 }
 
+/// Time of a plan whose tile is searched, over that of one with the tile that is found.
+void add_search(bench::Records& records, Index seq, int workers, int runs) {
+  LogicalGraph graph("gpt2");
+  nn::Gpt2 const model(graph, {});
+  nn::LanguageModelStep const step(model, {.seq = seq, .batch = 4});
+  MachineModel machine;
+  machine.workers = workers;
+  auto const seconds = [&](Index tile, bool even, Index& found) {
+    double const begin = bench::seconds();
+    found = Plan(graph, {.tile = tile, .machine = machine, .even = even}).tile();
+    return bench::seconds() - begin;
+  };
+  std::vector<double> times;
+  for (int run = 0; run < runs; ++run) {
+    Index tile = 0, given = 0;
+    double const searched = seconds(PlanOptions::automatic, false, tile);
+    times.push_back(searched / seconds(tile, true, given));
+  }
+  records.add(concat("124m_b4_s", seq, "_", workers, "_workers"), "plan", "times_without_search",
+              "x", times);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -147,6 +169,8 @@ int main(int argc, char** argv) {
   records.add("growth", "plan", "exponent", "power", {(n * xy - x * y) / (n * xx - x * x)});
   for (auto const& [seq, tile] : {std::pair<Index, Index>{1024, 0}, {1024, 512}, {512, 256}})
     add_heaps(records, seq, tile);
+  for (Index const seq : {64, 1024})
+    for (int const workers : {2, 16}) add_search(records, seq, workers, runs);
   for (int const ranks : {64, 256, 1024}) {
     if (ranks > 64 && records.options().quick) break;
     add_part(records, "ddp", ddp(), ranks);
