@@ -162,7 +162,8 @@ def memory(trainer):
     while trainer.runs.call('--help', preexec_fn=limit(resource.RLIMIT_AS, size)).returncode != 0:
         size += step
     before = trainer.refusals
-    help_ = ['free some', 'ask for fewer workers', 'use larger tiles (--tile) or a smaller model', 'not enough memory for']
+    help_ = ['free some', 'ask for fewer workers', 'use larger tiles (--tile) or a smaller model', 'not enough memory for',
+             'name a smaller one']
     while not trainer.resume(f'{size >> 10} KiB of addresses', help_, limit(resource.RLIMIT_AS, size)):
         size += step
     if trainer.refusals < before + 10:
