@@ -114,16 +114,15 @@ void add_search(bench::Records& records, Index seq, int workers, int runs) {
   nn::LanguageModelStep const step(model, {.seq = seq, .batch = 4});
   MachineModel machine;
   machine.workers = workers;
-  auto const seconds = [&](Index tile, bool even, Index& found) {
+  auto const plan = [&](Index tile, bool even) {
     double const begin = bench::seconds();
-    found = Plan(graph, {.tile = tile, .machine = machine, .even = even}).tile();
-    return bench::seconds() - begin;
+    Index const found = Plan(graph, {.tile = tile, .machine = machine, .even = even}).tile();
+    return std::pair(bench::seconds() - begin, found);
   };
   std::vector<double> times;
   for (int run = 0; run < runs; ++run) {
-    Index tile = 0, given = 0;
-    double const searched = seconds(PlanOptions::automatic, false, tile);
-    times.push_back(searched / seconds(tile, true, given));
+    auto const [searched, tile] = plan(PlanOptions::automatic, false);
+    times.push_back(searched / plan(tile, true).first);
   }
   records.add(concat("124m_b4_s", seq, "_", workers, "_workers"), "plan", "times_without_search",
               "x", times);
