@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "nntile/core/error.hh"
-#include "nntile/core/rank_link.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/io/checkpoint.hh"
 
 namespace gpt2 {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Moving a tile between its own storage and a whole column-major array.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -64,8 +63,8 @@ void for_each_run_in(Tiling const& tiling, std::size_t element_bytes, Index unit
     for_each_run(
         box, array, element_bytes,
         [&](std::size_t at, std::size_t in_tile, std::size_t length) {
-          std::uint64_t const begin = std::max<std::uint64_t>(at, offset);
-          std::uint64_t const end = std::min<std::uint64_t>(at + length, offset + size);
+          std::uint64_t const begin = at > offset ? at : offset;
+          std::uint64_t const end = at + length < offset + size ? at + length : offset + size;
           if (begin < end)
             run(static_cast<std::size_t>(tile), in_tile + (begin - at), begin - offset,
                 end - begin);

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -35,7 +34,7 @@ inline constexpr int dtype_count = 10;
 inline constexpr DType all_dtypes[] = {
     DType::fp64,           DType::fp32,           DType::bf16,  DType::fp16,  DType::fp32_fast_tf32,
     DType::fp32_fast_fp16, DType::fp32_fast_bf16, DType::int64, DType::int32, DType::boolean};
-static_assert(std::size(all_dtypes) == dtype_count);
+static_assert(sizeof all_dtypes == dtype_count * sizeof(DType));
 
 namespace detail {
 

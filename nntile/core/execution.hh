@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ExecutionPolicy: the hints of tile tasks, as data.
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -85,9 +84,11 @@ struct PlacedTask {
 constexpr Hints over(Hints base, Hints const& hints) {
   if (hints.worker != -1) base.worker = hints.worker;
   if (hints.node != -1) base.node = hints.node;
-  base.priority = static_cast<int>(
-      std::clamp<std::int64_t>(std::int64_t{base.priority} + hints.priority,
-                               std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+  using Limits = std::numeric_limits<int>;
+  std::int64_t const sum = std::int64_t{base.priority} + hints.priority;
+  base.priority = sum < Limits::min()   ? Limits::min()
+                  : sum > Limits::max() ? Limits::max()
+                                        : static_cast<int>(sum);
   base.prefetch &= hints.prefetch;
   base.offload |= hints.offload;
   if (hints.device >= 0) base.device = hints.device;

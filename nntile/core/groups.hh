@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Canonical groups of an axis: where sums over it begin anew, on any number of ranks.
 
-#include <algorithm>
-
 #include "nntile/core/shape.hh"
 
 namespace nntile {
@@ -19,7 +17,9 @@ struct GroupCut {
   constexpr Index begin(Index group) const {
     Index const unit = extent / 64 >= count ? 64 : 1;
     Index const units = (extent + unit - 1) / unit;
-    return std::min(extent, unit * (group * (units / count) + std::min(group, units % count)));
+    Index const further = group < units % count ? group : units % count;
+    Index const begin = unit * (group * (units / count) + further);
+    return begin < extent ? begin : extent;
   }
 };
 

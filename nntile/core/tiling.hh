@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tiling: borders of a tensor's tiles in each dimension.
 
-#include <algorithm>
-#include <array>
-#include <memory>
+#include <cstddef>
+#include <cstdint>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
+#include "nntile/core/dynamic_array.hh"
 #include "nntile/core/shape.hh"
 
 namespace nntile {
 
 /// Borders of one dimension: 0 = b[0] < b[1] < ... < b[n] = extent. An empty dimension has one
-/// empty tile. One tile allocates nothing; copies share the borders of several.
+/// empty tile. Tiles of one size, the last one perhaps shorter, allocate nothing.
 class AxisTiling {
  public:
   /// Tiles of one dimension, and of all tensors of a plan: their numbers have 32 bits.
@@ -25,7 +25,7 @@ class AxisTiling {
   /// One tile.
   static AxisTiling whole(Index extent) {
     AxisTiling result;
-    result.whole_[1] = extent;
+    result.extent_ = result.step_ = extent;
     return result;
   }
 
@@ -33,69 +33,83 @@ class AxisTiling {
   static AxisTiling uniform(Index extent, Index tile) {
     if (tile <= 0)
       throw ShapeError(concat("tiling: tile extent ", tile, " where at least 1 is needed"));
-    Index const count = extent <= tile ? 1 : (extent - 1) / tile + 1;
-    if (count > most)
-      throw ShapeError(concat("tiling: ", extent, " elements in tiles of ", tile, " make ", count,
-                              " tiles where ", most, " are possible: tiles of ",
+    if (extent <= tile) return whole(extent);
+    AxisTiling result;
+    result.extent_ = extent;
+    result.step_ = tile;
+    result.count_ = (extent - 1) / tile + 1;
+    if (result.count_ > most)
+      throw ShapeError(concat("tiling: ", extent, " elements in tiles of ", tile, " make ",
+                              result.count_, " tiles where ", most, " are possible: tiles of ",
                               (extent - 1) / most + 1, " elements or more would do"));
-    std::vector<Index> borders;
-    borders.reserve(static_cast<std::size_t>(count) + 1);
-    for (Index border = 0; border < count; ++border) borders.push_back(border * tile);
-    borders.push_back(extent);
-    return AxisTiling(std::move(borders));
+    return result;
   }
 
   /// Tiles of the given sizes, in turn: sizes({64, 192}).
   static AxisTiling sizes(std::span<Index const> extents) {
-    std::vector<Index> borders{0};
-    for (Index const extent : extents) {
+    if (extents.empty()) throw ShapeError("tiling: no tile sizes given");
+    Index sum = 0;
+    bool is_uniform = extents.back() <= extents[0];
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      Index const extent = extents[i];
       if (extent <= 0)
         throw ShapeError(concat("tiling: tile extent ", extent, " where at least 1 is needed"));
-      if (extent > INT64_MAX - borders.back())
-        throw ShapeError(concat("tiling: tiles of ", borders.back(), " and ", extent,
-                                " elements are more than 2^63 - 1"));
-      borders.push_back(borders.back() + extent);
+      if (extent > INT64_MAX - sum)
+        throw ShapeError(
+            concat("tiling: tiles of ", sum, " and ", extent, " elements are more than 2^63 - 1"));
+      sum += extent;
+      is_uniform &= extent == extents[0] || i + 1 == extents.size();
     }
-    if (borders.size() == 1) throw ShapeError("tiling: no tile sizes given");
-    return AxisTiling(std::move(borders));
+    if (is_uniform) return uniform(sum, extents[0]);
+    AxisTiling result;
+    result.extent_ = sum;
+    result.step_ = 0;
+    result.count_ = static_cast<Index>(extents.size());
+    result.begins_.reserve(extents.size());
+    Index begin = 0;
+    for (Index const extent : extents) {
+      result.begins_.push_back(begin);
+      begin += extent;
+    }
+    return result;
   }
 
-  Index count() const { return several_ == nullptr ? 1 : static_cast<Index>(several_->size()) - 1; }
-  Index extent() const { return whole_[1]; }
-  Index begin(Index tile) const { return data()[tile]; }
-  Index size(Index tile) const { return data()[tile + 1] - data()[tile]; }
+  Index count() const { return count_; }
+  Index extent() const { return extent_; }
+  /// The first element of a tile; of number count(), the extent.
+  Index begin(Index tile) const {
+    if (tile == count_) return extent_;
+    return begins_.empty() ? tile * step_ : begins_[static_cast<std::size_t>(tile)];
+  }
+  Index size(Index tile) const { return begin(tile + 1) - begin(tile); }
   /// The tile that an element is in; the first or the last one of what lies outside. Cost:
   /// constant where tiles are equal, else the logarithm of their number.
   Index tile_of(Index element) const {
-    if (Index const step = size(0), guess = step > 0 ? element / step : 0;  // of equal tiles
-        element >= 0 && guess < count() && data()[guess] <= element && element < data()[guess + 1])
-      return guess;
-    auto const inner = borders().subspan(1, borders().size() - 2);
-    return std::upper_bound(inner.begin(), inner.end(), element) - inner.begin();
+    Index first = 0, last = count_ - 1;
+    if (element < 0 || last == 0) return 0;
+    if (begins_.empty()) return element / step_ < last ? element / step_ : last;
+    while (first < last) {  // it is in one from `first` to `last`
+      Index const middle = first + (last - first + 1) / 2;
+      if (begin(middle) <= element)
+        first = middle;
+      else
+        last = middle - 1;
+    }
+    return first;
   }
-  std::span<Index const> borders() const { return {data(), static_cast<std::size_t>(count()) + 1}; }
   /// Whether every inner border is a multiple of `step`.
   bool multiple_of(Index step) const {
-    for (Index const border : borders())
-      if (border % step != 0 && border != extent()) return false;
+    for (Index tile = 1; tile < count_; ++tile)
+      if (begin(tile) % step != 0) return false;
     return true;
   }
-  bool operator==(AxisTiling const& other) const {
-    if (whole_ != other.whole_) return false;
-    if (several_ == other.several_) return true;
-    return several_ != nullptr && other.several_ != nullptr && *several_ == *other.several_;
-  }
+  bool operator==(AxisTiling const&) const = default;
 
  private:
-  explicit AxisTiling(std::vector<Index> borders) {
-    whole_[1] = borders.back();
-    if (borders.size() > 2)
-      several_ = std::make_shared<std::vector<Index> const>(std::move(borders));
-  }
-  Index const* data() const { return several_ == nullptr ? whole_.data() : several_->data(); }
-
-  std::array<Index, 2> whole_{0, 1};
-  std::shared_ptr<std::vector<Index> const> several_;  // of several tiles: all borders
+  Index extent_ = 1;
+  Index count_ = 1;
+  Index step_ = 1;              // of tiles of one size, else 0
+  DynamicArray<Index> begins_;  // of the tiles, where their sizes differ
 };
 
 /// The distance of the columns of a tile: its extent in dimension 0, or that rounded up to whole

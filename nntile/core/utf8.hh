@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // UTF-8, as names have it that files shall hold, and text of markup.
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -36,7 +35,7 @@ inline std::string as_utf8(std::string_view text) {
   while (!text.empty()) {
     std::size_t const length = utf8_length(text);
     result += length == 0 ? "\xEF\xBF\xBD" : text.substr(0, length);
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    text.remove_prefix(length == 0 ? 1 : length);
   }
   return result;
 }
@@ -48,7 +47,7 @@ inline std::string markup_text(std::string_view text) {
   std::string result;
   for (std::size_t length = 0; !text.empty(); text.remove_prefix(length)) {
     std::size_t const known = utf8_length(text);
-    length = std::max<std::size_t>(known, 1);
+    length = known == 0 ? 1 : known;
     bool const is_none =
         known == 0 || text.starts_with("\xEF\xBF\xBE") || text.starts_with("\xEF\xBF\xBF");
     switch (text[0]) {

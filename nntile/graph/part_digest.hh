@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nntile/core/random.hh"
-#include "nntile/core/rank_link.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/plan.hh"
 
@@ -97,8 +97,8 @@ struct PartDigest {
     for (PlannedTensor const& tensor : plan.tensors()) {
       digest.add(static_cast<std::uint64_t>(tensor.column_unit));
       for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
-        for (Index const border : tensor.tiling.axis(d).borders())
-          digest.add(static_cast<std::uint64_t>(border));
+        for (Index tile = 0; tile <= tensor.tiling.axis(d).count(); ++tile)
+          digest.add(static_cast<std::uint64_t>(tensor.tiling.axis(d).begin(tile)));
       for (TileHome const& home : tensor.homes) {
         for (std::int16_t const at : home.box.at) digest.add(static_cast<std::uint16_t>(at));
         digest.add(home.cut);

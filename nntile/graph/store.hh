@@ -13,7 +13,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/elements.hh"
 #include "nntile/core/name_table.hh"
-#include "nntile/core/rank_link.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/graph/stored_ranks.hh"
 #include "nntile/graph/stored_tensor.hh"
@@ -281,7 +281,7 @@ template <Runtime R> class TensorStore {
                taken[owner] += count;
              });
   }
-  /// Gives every rank what each of them gives, as exchange() of core/rank_link.hh does, behind the
+  /// Gives every rank what each of them gives, as exchange() of graph/exchange.hh does, behind the
   /// runs that are in flight.
   template <class Give>
   std::vector<std::vector<std::byte>> together(std::string_view call, Give&& give) const {

@@ -3,7 +3,7 @@
 // Loads checkpoints: everything is verified before anything of the caller's is changed.
 
 #include "nntile/core/box.hh"
-#include "nntile/core/rank_link.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/io/checkpoint_names.hh"
 #include "nntile/io/tensor_io.hh"
 

@@ -7,7 +7,7 @@
 // checkpoints are renamed to `.tmp` and removed. So a name without `.tmp` is complete, and whatever
 // has `.tmp` may be removed at any time.
 
-#include "nntile/core/rank_link.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/io/checkpoint_names.hh"
 #include "nntile/io/tensor_io.hh"
 

@@ -20,8 +20,10 @@ using Borders = std::vector<std::vector<std::uint64_t>>;
 inline Borders borders_of(Tiling const& tiling) {
   Borders borders;
   for (std::size_t d = tiling.rank(); d-- > 0;) {
-    auto const from = tiling.axis(d).borders();
-    borders.emplace_back(from.begin(), from.end());
+    AxisTiling const& axis = tiling.axis(d);
+    std::vector<std::uint64_t>& of_axis = borders.emplace_back();
+    for (Index tile = 0; tile <= axis.count(); ++tile)
+      of_axis.push_back(static_cast<std::uint64_t>(axis.begin(tile)));
   }
   return borders;
 }

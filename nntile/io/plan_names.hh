@@ -39,7 +39,8 @@ inline std::uint64_t digest(Plan const& plan) {
     number(tensor.dtype), number(tensor.storage), number(tensor.used), number(tensor.base);
     number(tensor.tiling.rank());
     for (std::size_t d = 0; d < tensor.tiling.rank(); ++d)
-      for (Index const border : tensor.tiling.axis(d).borders()) number(border);
+      for (Index tile = 0; tile <= tensor.tiling.axis(d).count(); ++tile)
+        number(tensor.tiling.axis(d).begin(tile));
     if (tensor.column_unit != 1) text("columns"), number(tensor.column_unit);
   }
   for (PlannedBuffer const& buffer : plan.buffers()) {

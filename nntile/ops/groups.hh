@@ -211,9 +211,8 @@ class GroupPairs {
   /// Whether some tile has room for two groups.
   bool may_pair() const {
     Index largest = 0;
-    Index begin = 0;
-    for (Index const border : tiling_->borders())
-      largest = std::max(largest, border - begin), begin = border;
+    for (Index tile = 0; tile < tiling_->count(); ++tile)
+      largest = std::max(largest, tiling_->size(tile));
     return largest >= 2 * (tiling_->extent() / cut_.count);
   }
 

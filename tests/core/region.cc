@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions and sets of bytes, against arrays with a flag a byte.
+// Regions, against arrays with a flag a byte.
 #include "nntile/core/region.hh"
 
-#include <bitset>
 #include <random>
 
-#include "nntile/core/byte_set.hh"
+#include "tests/core/regions.hh"
 #include "tests/support/catch.hh"
 
 namespace {
 
 using namespace nntile;
 
-using Bytes = std::bitset<512>;
-Bytes bytes_of(Region const& region) {
-  Bytes bytes;
-  each_run(region, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t b = begin; b < end; ++b) bytes.set(b);
-  });
-  return bytes;
-}
 /// Taken literally, by the formula.
 Bytes bytes_by_formula(Region const& region) {
   Bytes bytes;
@@ -32,16 +23,6 @@ Bytes bytes_by_formula(Region const& region) {
   Bytes run;
   for (std::size_t b = 0; b < region.bytes; ++b) run |= bytes << b;
   return run << region.offset;
-}
-
-/// Of up to three steps, within 512 bytes; strides are few, so that equal ones meet.
-Region draw(std::minstd_rand& random) {
-  Region region{random() % 40, random() % 12, {}};
-  std::size_t const strides[] = {0, 3, 7, 16, 16, 32, 32, 96};
-  for (std::size_t s = random() % 4; s > 0; --s)
-    region.steps.push_back({random() % 5, strides[random() % 8]});
-  if (region.offset + span_of(region) > 512) return draw(random);
-  return region;
 }
 
 }  // namespace
@@ -103,20 +84,4 @@ TEST_CASE("a region beyond any size is a ValueError", "[core][region]") {
   CHECK_THROWS_AS(normalize({0, 8, {{std::size_t{1} << 40, std::size_t{1} << 40}}}), ValueError);
   CHECK_THROWS_AS(normalize({0, std::size_t{1} << 63, {}}), ValueError);
   CHECK(span_of({0, 8, {{3, 100}, {0, 7}}}) == 0);
-}
-
-TEST_CASE("a set of bytes loses the regions that are taken out", "[core][byte_set]") {
-  std::minstd_rand random(3);
-  for (int i = 0; i < 300; ++i) {
-    Region const first = normalize(draw(random));
-    ByteSet set(first);
-    Bytes bytes = bytes_of(first);
-    for (int j = 0; j < 12; ++j) {
-      Region const region = normalize(draw(random));
-      REQUIRE(set.meets(region) == (bytes & bytes_of(region)).any());
-      REQUIRE(set.empty() == bytes.none());
-      set.subtract(region);
-      bytes &= ~bytes_of(region);
-    }
-  }
 }

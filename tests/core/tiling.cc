@@ -12,7 +12,9 @@ using test::message_of;
 
 namespace {
 std::vector<Index> borders(AxisTiling const& axis) {
-  return {axis.borders().begin(), axis.borders().end()};
+  std::vector<Index> result;
+  for (Index tile = 0; tile <= axis.count(); ++tile) result.push_back(axis.begin(tile));
+  return result;
 }
 }  // namespace
 
@@ -50,6 +52,27 @@ TEST_CASE("an element is in one tile, and what lies outside in the nearest", "[c
   for (Index element = -1; element <= 8; ++element) tiles.push_back(tiling.tile_of(element));
   CHECK(tiles == std::vector<Index>{0, 0, 0, 0, 1, 2, 2, 2, 2, 2});
   CHECK((AxisTiling::whole(5).tile_of(4) == 0 && AxisTiling::whole(0).tile_of(0) == 0));
+  tiles.clear();
+  for (Index element = -1; element <= 5; ++element)
+    tiles.push_back(AxisTiling::uniform(5, 2).tile_of(element));
+  CHECK(tiles == std::vector<Index>{0, 0, 0, 1, 1, 2, 2});
+}
+
+TEST_CASE("tiles are the same however they were written", "[core][tiling]") {
+  auto const sizes = [](std::vector<Index> const& each) { return AxisTiling::sizes(each); };
+  CHECK(sizes({4, 4, 2}) == AxisTiling::uniform(10, 4));
+  CHECK(sizes({10}) == AxisTiling::whole(10));
+  CHECK(sizes({4, 2, 4}) == sizes({4, 2, 4}));
+  CHECK(sizes({4, 2, 4}) != sizes({2, 4, 4}));
+  CHECK(sizes({4, 2, 4}) != AxisTiling::uniform(10, 4));
+  CHECK(borders(sizes({2, 4})) == std::vector<Index>{0, 2, 6});  // the last one is longer
+}
+
+TEST_CASE("the largest dimension has borders", "[core][tiling]") {
+  auto const axis = AxisTiling::uniform(INT64_MAX, INT64_MAX / 2 + 1);
+  CHECK(axis.count() == 2);
+  CHECK((axis.begin(2) == INT64_MAX && axis.size(1) == INT64_MAX / 2));
+  CHECK(axis.tile_of(INT64_MAX) == 1);
 }
 
 TEST_CASE("a tile extent below one throws ShapeError and names it", "[core][tiling]") {

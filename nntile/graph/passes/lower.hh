@@ -268,7 +268,8 @@ class LowerPass final : private TileVisitor {
     if (groups == 1) return tiling.multiple_of(64);
     GroupCut const cut{tiling.extent(), groups};
     Index group = 0;
-    for (Index const border : tiling.borders()) {
+    for (Index tile = 0; tile < tiling.count(); ++tile) {
+      Index const border = tiling.begin(tile);
       while (group < groups && cut.begin(group + 1) <= border) ++group;
       if (group < groups && (border - cut.begin(group)) % 64 != 0) return false;
     }

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "nntile/core/byte_set.hh"
 #include "nntile/core/region.hh"
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/byte_set.hh"
 #include "nntile/runtime/support/failures.hh"
 #include "nntile/runtime/support/free_stack.hh"
 #include "nntile/runtime/support/parts.hh"

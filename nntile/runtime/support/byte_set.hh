@@ -8,7 +8,7 @@
 
 #include "nntile/core/region.hh"
 
-namespace nntile {
+namespace nntile::support {
 
 /// A set of offsets, as disjoint runs.
 class ByteSet {
@@ -117,4 +117,4 @@ class ByteSet {
   std::vector<Run> runs_;
 };
 
-}  // namespace nntile
+}  // namespace nntile::support

@@ -1,0 +1,143 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// Bytes that the ranks of a graph give each other, over the link of a store.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nntile/core/error.hh"
+#include "nntile/core/rank_link.hh"
+
+namespace nntile {
+
+namespace detail {
+
+/// A rank's contribution to an exchange: whether it failed, the call that it is at, and its bytes,
+/// or its error.
+class ExchangeFrame {
+ public:
+  static std::vector<std::byte> pack(bool failed, std::string_view call, void const* bytes,
+                                     std::size_t size) {
+    std::uint64_t const head[] = {failed ? 1u : 0u, call.size()};
+    std::vector<std::byte> frame(sizeof head + call.size() + size);
+    std::byte* to = frame.data();
+    auto const add = [&](void const* from, std::size_t count) {
+      if (count != 0) std::memcpy(to, from, count);
+      to += count;
+    };
+    add(head, sizeof head);
+    add(call.data(), call.size());
+    add(bytes, size);
+    return frame;
+  }
+  /// Something else was given: it is of no call.
+  explicit ExchangeFrame(std::vector<std::byte> const& frame) {
+    std::uint64_t head[2];
+    if (frame.size() < sizeof head) return;
+    std::memcpy(head, frame.data(), sizeof head);
+    if (head[0] > 1 || head[1] > frame.size() - sizeof head) return;
+    failed = head[0] == 1;
+    std::string_view const rest(reinterpret_cast<char const*>(frame.data()) + sizeof head,
+                                frame.size() - sizeof head);
+    call = rest.substr(0, head[1]);
+    bytes = rest.substr(head[1]);
+  }
+
+  bool failed = false;
+  std::string_view call = "something else";
+  std::string_view bytes = {};
+};
+
+/// The bytes that the ranks gave, without what packed them.
+inline std::vector<std::vector<std::byte>> unpack(RankLink const& link, std::string_view call,
+                                                  std::vector<std::vector<std::byte>> all) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (ExchangeFrame const frame(all[rank]); frame.failed)
+      throw CommError(concat(call, ": rank ", rank, ": ", frame.bytes));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    ExchangeFrame const frame(all[rank]);
+    if (frame.call != call)
+      throw CommError(concat("rank ", link.rank, " is at ", call, ", and rank ", rank, " at ",
+                             frame.call, ": all ranks call the same in one order"));
+    std::size_t const size = frame.bytes.size();
+    std::memmove(all[rank].data(), frame.bytes.data(), size);
+    all[rank].resize(size);
+  }
+  return all;
+}
+
+}  // namespace detail
+
+/// Gives every rank what each of them gives: the bytes of give(), by rank. All ranks call it
+/// together, with no transfer open, and name it alike. If give() throws on one rank, that one
+/// throws the same, and all others CommError, which names the rank and its error; none waits for
+/// what will not come. Throws CommError, too, where a rank is at another call. Cost: the bytes of
+/// all at each.
+template <class Give>
+std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_view call,
+                                             Give&& give) {
+  std::vector<std::vector<std::byte>> all;
+  if (link.ranks == 1) {
+    all.push_back(give());
+    return all;
+  }
+  using detail::ExchangeFrame;
+  std::vector<std::byte> own;
+  std::exception_ptr error;
+  try {
+    link.check(link.engine);
+    std::vector<std::byte> const given = give();
+    own = ExchangeFrame::pack(false, call, given.data(), given.size());
+  } catch (std::exception const& failure) {
+    error = std::current_exception();
+    std::string_view const text = failure.what();
+    own = ExchangeFrame::pack(true, call, text.data(), text.size());
+  }
+  all = link.all_gather(link.engine, own);
+  if (error != nullptr) std::rethrow_exception(error);
+  return detail::unpack(link, call, std::move(all));
+}
+
+namespace detail {
+
+/// The first rank that gave something else than most, and one of those; of two equal halves rank
+/// 0's is most. Twice the same where all gave the same.
+struct OddRank {
+  std::size_t rank = 0, other = 0;
+};
+inline OddRank odd_rank(std::vector<std::vector<std::byte>> const& all) {
+  auto const same = [&](std::size_t rank) {
+    std::size_t count = 0;
+    for (auto const& each : all) count += each == all[rank] ? 1u : 0u;
+    return count;
+  };
+  OddRank odd;
+  if (same(0) == all.size()) return odd;
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (same(rank) > same(odd.other)) odd.other = rank;
+  while (all[odd.rank] == all[odd.other]) ++odd.rank;
+  return odd;
+}
+
+}  // namespace detail
+
+/// Throws ValueError, on all ranks the same, where a rank has another number than the others: of
+/// what was said to it, or of a file that it has read: check_alike(store.link(), "text", hash). All
+/// ranks call it together.
+inline void check_alike(RankLink const& link, std::string_view what, std::uint64_t number) {
+  auto const all = exchange(link, what, [&] {
+    std::vector<std::byte> bytes(sizeof number);
+    std::memcpy(bytes.data(), &number, sizeof number);
+    return bytes;
+  });
+  if (auto const [rank, other] = detail::odd_rank(all); rank != other)
+    throw ValueError(concat("rank ", rank, " has another ", what, " than rank ", other,
+                            ": start all ranks with the same options and files"));
+}
+
+}  // namespace nntile
