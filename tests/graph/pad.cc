@@ -165,6 +165,10 @@ TEST_CASE("padding that cannot be is refused with the reason", "[graph][pad]") {
         "pad: graph 'heads': columns of 'k' cannot be padded: attention takes its operand q ('k') "
         "without padding alone");
   CHECK_NOTHROW(Plan(graph, {.tile = 0, .pad = {{"", 64}}}));  // none of these
+  for (Index const bytes : {-64, 0, 4097})
+    CHECK(contains(
+        message_of<PlanError>([&] { Plan(graph, {.tile = 0, .pad = {{"", bytes}}}); }),
+        concat("columns of all tensors at multiples of ", bytes, " bytes; from 1 to 4096")));
   CHECK(contains(message_of<PlanError>([&] {
                    Plan(logits.graph, {.tile = 0, .adopted = {"x"}, .pad = {{"x", 64}}});
                  }),

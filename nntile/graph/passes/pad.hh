@@ -86,6 +86,9 @@ class PadPass {
   }
 
   void pad_all(Index bytes) {
+    if (bytes < 1 || bytes > most_bytes)  // also where there is nothing to pad
+      fail(concat("columns of all tensors at multiples of ", bytes, " bytes; from 1 to ",
+                  most_bytes, " is possible"));
     for (std::uint32_t t = 0; t < plan_.tensors.size(); ++t)
       if (padable(t) && plan_.tensors[t].tiling.rank() > 1 && obstacles_[t].empty() &&
           plan_.tensors[t].column_unit == 1)
