@@ -59,9 +59,9 @@ inline Status run_region_task(RegionTask const& task, std::byte* const* pointers
     if (!writes(access) || access == Access::unordered) continue;
     bool const in_part = access == Access::write_disjoint;
     bool const adds = access == Access::accumulate;
-    each_run(region, [&, at = at](std::size_t begin, std::size_t end) {
+    each_run(region, [&, start = at](std::size_t begin, std::size_t end) {
       for (std::size_t b = begin; b < end; ++b) {
-        if (in_part && (at + b) % disjoint_parts != task.part) continue;
+        if (in_part && (start + b) % disjoint_parts != task.part) continue;
         auto const value = static_cast<unsigned char>(mix(hash, i * 4096 + b));
         auto const old = static_cast<unsigned char>(pointers[i][b]);
         pointers[i][b] = std::byte{static_cast<unsigned char>(adds ? old + value : value)};
