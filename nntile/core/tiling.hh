@@ -63,7 +63,6 @@ class AxisTiling {
     if (is_uniform) return uniform(sum, extents[0]);
     AxisTiling result;
     result.extent_ = sum;
-    result.step_ = 0;
     result.count_ = static_cast<Index>(extents.size());
     result.begins_.reserve(extents.size());
     Index begin = 0;
@@ -108,7 +107,7 @@ class AxisTiling {
  private:
   Index extent_ = 1;
   Index count_ = 1;
-  Index step_ = 1;              // of tiles of one size, else 0
+  Index step_ = 1;              // of tiles of one size
   DynamicArray<Index> begins_;  // of the tiles, where their sizes differ
 };
 

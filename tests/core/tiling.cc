@@ -53,15 +53,16 @@ TEST_CASE("an element is in one tile, and what lies outside in the nearest", "[c
   CHECK(tiles == std::vector<Index>{0, 0, 0, 0, 1, 2, 2, 2, 2, 2});
   CHECK((AxisTiling::whole(5).tile_of(4) == 0 && AxisTiling::whole(0).tile_of(0) == 0));
   tiles.clear();
-  for (Index element = -1; element <= 5; ++element)
+  for (Index const element : {-9, -1, 0, 1, 2, 3, 4, 5, 9})
     tiles.push_back(AxisTiling::uniform(5, 2).tile_of(element));
-  CHECK(tiles == std::vector<Index>{0, 0, 0, 1, 1, 2, 2});
+  CHECK(tiles == std::vector<Index>{0, 0, 0, 0, 1, 1, 2, 2, 2});
 }
 
 TEST_CASE("tiles are the same however they were written", "[core][tiling]") {
   auto const sizes = [](std::vector<Index> const& each) { return AxisTiling::sizes(each); };
   CHECK(sizes({4, 4, 2}) == AxisTiling::uniform(10, 4));
   CHECK(sizes({10}) == AxisTiling::whole(10));
+  CHECK(AxisTiling() == AxisTiling::whole(1));
   CHECK(sizes({4, 2, 4}) == sizes({4, 2, 4}));
   CHECK(sizes({4, 2, 4}) != sizes({2, 4, 4}));
   CHECK(sizes({4, 2, 4}) != AxisTiling::uniform(10, 4));
@@ -87,6 +88,7 @@ TEST_CASE("inner borders tell whether a step fits", "[core][tiling]") {
   CHECK(AxisTiling::uniform(100, 32).multiple_of(32));  // the end of the dimension does not count
   CHECK(AxisTiling::uniform(100, 32).multiple_of(16));
   CHECK_FALSE(AxisTiling::uniform(100, 24).multiple_of(16));
+  CHECK_FALSE(AxisTiling::uniform(48, 24).multiple_of(16));
   CHECK(AxisTiling::whole(7).multiple_of(64));
 }
 
