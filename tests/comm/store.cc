@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "nntile/comm/self.hh"
 #include "nntile/comm/transfers.hh"
+#include "nntile/graph/exchange.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops.hh"
 #include "nntile/runtime/ring/ring.hh"
@@ -317,6 +319,31 @@ TEST_CASE("ranks with other graphs, texts or memory all learn so", "[comm][store
     (void)compile_part(graph, store, uncut(3));
   });
   CHECK_THAT(names[2], Contains("rank 2 is at planning of 'b', and rank 0 at planning of 'a'"));
+}
+
+TEST_CASE("ranks give each other any number of bytes, or something else", "[comm][store]") {
+  LocalWorld world(3);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    RankLink const link = link_of(transfers);
+    auto const of_rank = [](int rank) {
+      return std::vector<std::byte>(static_cast<std::size_t>(7 * rank), std::byte(rank));
+    };
+    auto const all = exchange(link, "giving", [&] { return of_rank(comm.rank()); });
+    for (int rank = 0; rank < 3; ++rank)
+      require(all[static_cast<std::size_t>(rank)] == of_rank(rank), "bytes");
+    for (std::uint64_t const head : {std::uint64_t{2}, std::uint64_t{0}}) {
+      std::uint64_t const foreign[] = {head, head == 0 ? 99u : 4u, 0};
+      std::string const text = message_of<CommError>([&] {
+        if (comm.rank() == 1)
+          (void)transfers.all_gather(std::as_bytes(std::span(foreign)));
+        else
+          (void)exchange(link, "giving", [] { return std::vector<std::byte>(3); });
+      });
+      require(comm.rank() == 1 || contains(text, "and rank 1 at something else"), text);
+    }
+  });
+  CHECK(thrown == std::vector<std::string>(3));
 }
 
 TEST_CASE("a rank that cannot bind a plan keeps none waiting", "[comm][store]") {
