@@ -223,6 +223,9 @@ inline nntile::Isa isa_of(std::string const& name) {
     if (nntile::kernels::available(isa))
       list += nntile::concat(list.empty() ? "" : ", ", name_of(isa));
   }
+  if (list.empty())
+    throw nntile::ValueError(
+        "this CPU runs none of the kernels of this build; configure it with -Disa=v2");
   throw nntile::ValueError(
       nntile::concat("--isa: '", name, "' is not available here; there are ", list));
 }

@@ -149,8 +149,10 @@ KernelList vendor_kernels() noexcept;
 
 bool available(Isa isa) noexcept {
   if (isa == Isa::best) isa = best();
-  return table(isa).count > 0 && cpu_runs(isa);
+  return built(isa) && cpu_runs(isa);
 }
+
+bool built(Isa isa) noexcept { return table(isa).count > 0; }
 
 Isa best() noexcept {
   for (Isa const isa : {Isa::v4, Isa::v3, Isa::v2})

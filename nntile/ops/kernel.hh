@@ -44,6 +44,9 @@ Codelet const* find(std::string_view op, DType element, DType second, Mode mode,
 /// Whether this build has kernels for the instruction set and this CPU runs them.
 bool available(Isa isa) noexcept;
 
+/// Whether this build has kernels for the instruction set, whatever this CPU runs.
+bool built(Isa isa) noexcept;
+
 /// The best available instruction set.
 Isa best() noexcept;
 

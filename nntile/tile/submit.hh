@@ -76,10 +76,16 @@ inline Codelet const* find_kernel(OpInfo const& op, DType element, DType second,
 
 /// Throws ValueError where the build has no kernels for the instruction set, or the CPU lacks it.
 inline void check_isa(char const* who, Isa isa) {
-  if (!kernels::available(isa))
-    throw ValueError(concat(who, ": kernels for ", name_of(isa),
-                            " are not in this build or this CPU lacks it; the best here is ",
-                            name_of(kernels::best())));
+  if (kernels::available(isa)) return;
+  if (kernels::available(Isa::best))
+    throw ValueError(
+        concat(who, kernels::built(isa) ? ": this CPU lacks " : ": this build has no kernels for ",
+               name_of(isa), "; the best here is ", name_of(kernels::best())));
+  std::string built;
+  for (Isa const each : {Isa::plain, Isa::v2, Isa::v3, Isa::v4})
+    if (kernels::built(each)) built += concat(built.empty() ? "" : " and ", name_of(each));
+  throw ValueError(concat(who, ": this CPU runs none of the kernels of this build, which are for ",
+                          built, "; configure it with -Disa=v2 or what the CPU has beside these"));
 }
 
 /// The part of the hints that a runtime lacks, or that no device is; empty if there is none. A
