@@ -10,6 +10,7 @@
 namespace {
 
 using namespace nntile;
+using namespace nntile::test;
 
 /// Taken literally, by the formula.
 Bytes bytes_by_formula(Region const& region) {

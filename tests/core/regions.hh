@@ -8,7 +8,7 @@
 
 #include "nntile/core/region.hh"
 
-namespace nntile {
+namespace nntile::test {
 
 using Bytes = std::bitset<512>;
 inline Bytes bytes_of(Region const& region) {
@@ -29,4 +29,4 @@ inline Region draw(std::minstd_rand& random) {
   return region;
 }
 
-}  // namespace nntile
+}  // namespace nntile::test

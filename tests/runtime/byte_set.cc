@@ -8,6 +8,7 @@
 #include "tests/support/catch.hh"
 
 using namespace nntile;
+using namespace nntile::test;
 using support::ByteSet;
 
 TEST_CASE("a set of bytes loses the regions that are taken out", "[runtime][byte_set]") {
