@@ -128,7 +128,7 @@ inline DrawnPlan drawn(Plan const& plan, DrawnTasks const& which) {
       memories[at].enter(use.access, t);
     }
     if (!shown[t]) continue;
-    std::stable_sort(waits.begin(), waits.end(), [](DrawnWait const& a, DrawnWait const& b) {
+    std::sort(waits.begin(), waits.end(), [](DrawnWait const& a, DrawnWait const& b) {
       return a.earlier != b.earlier ? a.earlier < b.earlier : a.buffer < b.buffer;
     });  // buffers that flow come before no_id
     std::uint32_t others = 0, last = no_id;
@@ -165,8 +165,9 @@ inline std::vector<Index> live_bytes(Plan const& plan, Location const& at) {
     if (lives[b].first != no_id && plan.buffers()[b].slot != no_id &&
         plan.buffers()[b].location == at)
       order.push_back(b);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](BufferId a, BufferId b) { return lives[a].first < lives[b].first; });
+  std::sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
+    return lives[a].first != lives[b].first ? lives[a].first < lives[b].first : a < b;
+  });
   for (BufferId const b : order) {
     Index const bytes = plan.buffers()[b].bytes;
     BufferId& tenant = tenants[plan.buffers()[b].slot];

@@ -194,8 +194,9 @@ class HeapPass {
       std::size_t& most = longest[choice.heap_of[group]];
       most = std::max(most, groups_[group].length + 1);
     }
-    std::stable_sort(std::begin(order), std::end(order),
-                     [&](std::size_t a, std::size_t b) { return longest[a] < longest[b]; });
+    std::sort(std::begin(order), std::end(order), [&](std::size_t a, std::size_t b) {
+      return longest[a] != longest[b] ? longest[a] < longest[b] : a < b;
+    });
     for (std::uint8_t i = 0; i < heap_count; ++i) place_of[order[i]] = i;
     Choice result;
     for (std::uint8_t const heap : choice.heap_of) result.heap_of.push_back(place_of[heap]);
@@ -268,8 +269,13 @@ inline HeapPlan plan_heaps(Plan const& plan, OnFull on_full = OnFull::wait) {
 /// order, and no result takes an operand's memory over.
 inline Plan in_program_order(Plan const& plan) {
   PlanData data = plan.data();
-  std::stable_sort(data.tasks.begin(), data.tasks.end(),
-                   [](PlannedTask const& a, PlannedTask const& b) { return a.node < b.node; });
+  DynamicArray<std::uint32_t> nodes(data.tasks.size());
+  std::size_t bound = 0;
+  for (std::size_t t = 0; t < nodes.size(); ++t) {
+    nodes[t] = data.tasks[t].node;
+    bound = std::max<std::size_t>(bound, nodes[t] + 1u);
+  }
+  passes::reorder(data.tasks, 0, passes::counting_sort(nodes, bound));
   std::sort(data.nodes.begin(), data.nodes.end());
   for (PlannedTask& task : data.tasks) task.replaces = 0;
   for (PlannedBuffer& buffer : data.buffers) buffer.slot = no_id;

@@ -47,8 +47,9 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
   std::vector<BufferId> order;
   for (BufferId b = 0; b < lives.size(); ++b)
     if (plan.buffers()[b].slot != no_id && lives[b].end != 0) order.push_back(b);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](BufferId a, BufferId b) { return lives[a].begin < lives[b].begin; });
+  std::sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
+    return lives[a].begin != lives[b].begin ? lives[a].begin < lives[b].begin : a < b;
+  });
   std::vector<BufferId> tenants(plan.slots().size(), no_id);
   for (BufferId const b : order) {  // a task may write over an operand
     BufferId& tenant = tenants[plan.buffers()[b].slot];

@@ -131,8 +131,8 @@ struct Sample {
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       for (double const value : x)
         if (value != value) return {"a logit is not a number"};
-      std::stable_sort(order.begin(), order.end(),
-                       [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
+      std::sort(order.begin(), order.end(),
+                [&](std::size_t a, std::size_t b) { return x[a] != x[b] ? x[a] > x[b] : a < b; });
       double const max = x[order[0]];
       if (std::isinf(max)) return {max > 0 ? "a logit is inf" : "no logit is finite"};
       if (args.temperature == 0) {
