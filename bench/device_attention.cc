@@ -48,10 +48,10 @@ template <DType dtype> class Operands {
  public:
   explicit Operands(Problem const& of)
       : of_(of), count_(static_cast<std::size_t>(of.d * of.h * of.seq * of.b)) {
-    for (int i = 0; i < 11; ++i)
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
       buffers_[i] =
           std::make_unique<Buffer>(is_statistic(i) ? rows() * sizeof(float) : count_ * sizeof(T));
-    for (int i : {0, 1, 2, 6}) draw(i);
+    for (std::size_t const i : {0u, 1u, 2u, 6u}) draw(i);
   }
 
   /// Seconds of each run after the first.
@@ -59,7 +59,7 @@ template <DType dtype> class Operands {
     Codelet const* const codelet = kernels::find(op, dtype, dtype, mode, Isa::best);
     bool const forward = std::string_view(op) == ops::Attention::name;
     std::vector<void*> list;
-    for (int i = 0; i < (forward ? 6 : 10); ++i) list.push_back(buffers_[i]->at());
+    for (std::size_t i = 0; i < (forward ? 6u : 10u); ++i) list.push_back(buffers_[i]->at());
     ops::AttentionArgs args{};
     args.d = of_.d, args.h = static_cast<std::uint32_t>(of_.h);
     args.i = args.j = of_.seq, args.b = static_cast<std::uint32_t>(of_.b);
@@ -87,7 +87,7 @@ template <DType dtype> class Operands {
     return times;
   }
 
-  std::vector<float> values(int operand) const {
+  std::vector<float> values(std::size_t operand) const {
     std::vector<float> result(is_statistic(operand) ? rows() : count_);
     if (is_statistic(operand)) {
       check(cudaMemcpy(result.data(), buffers_[operand]->at(), result.size() * sizeof(float),
@@ -110,16 +110,13 @@ template <DType dtype> class Operands {
     given.args.diagonal = 0;
     return codelet.cuda({list.data(), &given, text, workspace.at()}, nullptr);
   }
-  static bool is_statistic(int i) { return i == 4 || i == 5; }
+  static bool is_statistic(std::size_t i) { return i == 4 || i == 5; }
   std::size_t rows() const { return static_cast<std::size_t>(of_.seq * of_.h * of_.b); }
-  void draw(int operand) {
+  void draw(std::size_t operand) {
     constexpr std::size_t part = 1 << 20;
     std::vector<T> values(std::min(part, count_));
     for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] =
-          T(static_cast<float>(mix_bits(i + part * static_cast<std::size_t>(operand)) >> 40) *
-                0x1p-23f -
-            1);
+      values[i] = T(static_cast<float>(mix_bits(i + part * operand) >> 40) * 0x1p-23f - 1);
     auto* const to = static_cast<T*>(buffers_[operand]->at());
     for (std::size_t i = 0; i < count_; i += values.size())
       check(cudaMemcpy(to + i, values.data(), std::min(values.size(), count_ - i) * sizeof(T),
@@ -152,7 +149,7 @@ template <DType dtype> bool measure(bench::Records& records, Problem const& of) 
   struct Pass {
     char const *op, *name;
     double flops;
-    std::vector<int> results;
+    std::vector<std::size_t> results;
   };
   // Exact first: the derivative of both reads what the exact kernel has stored.
   for (Pass const& pass : {Pass{ops::AttentionBackward::name, "backward", 5 * pairs, {7, 8, 9}},
@@ -164,7 +161,7 @@ template <DType dtype> bool measure(bench::Records& records, Problem const& of) 
     for (double const time : operands.run(pass.op, Mode::exact, 1))
       rates.push_back(pass.flops / time);
     records.add(name, "exact", "rate", "Tflop/s", rates);
-    for (int const result : pass.results) exact.push_back(operands.values(result));
+    for (std::size_t const result : pass.results) exact.push_back(operands.values(result));
     rates.clear();
     for (double const time : operands.run(pass.op, Mode::fast, runs))
       rates.push_back(pass.flops / time);
@@ -173,7 +170,7 @@ template <DType dtype> bool measure(bench::Records& records, Problem const& of) 
     for (std::size_t i = 0; i < exact.size(); ++i) {
       double const apart = difference(operands.values(pass.results[i]), exact[i]);
       if (apart <= bound) continue;
-      std::fprintf(stderr, "wrong: %s, operand %d is %g of the largest from the exact kernel's\n",
+      std::fprintf(stderr, "wrong: %s, operand %zu is %g of the largest from the exact kernel's\n",
                    name.c_str(), pass.results[i], apart);
       right = false;
     }

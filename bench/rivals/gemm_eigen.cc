@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // bench/gemm on Eigen, compiled for the CPU that builds it; with threads where OpenMP is found.
 
-// g++ 12 takes the undefined operand of its own intrinsics for a mistake (fixed in 13).
+// g++ 12 takes the undefined operand of its own intrinsics for a mistake (fixed in 13); clang knows
+// no such warning.
 #pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #if defined(__x86_64__)
