@@ -119,6 +119,7 @@ inline RunRecord run_from(nntile::io::JsonView json, std::uint64_t step, std::st
     return std::move(*values);
   };
   RunRecord run;
+  if (step > INT64_MAX / 2) fail("it trained ", step, " steps, more than can be counted");
   if (json.find("train_every"))
     run.history.every = nntile::io::json_field<std::int64_t>(json, "train_every", path);
   if (run.history.every < 1) fail("'train_every' is ", run.history.every);

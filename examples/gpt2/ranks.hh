@@ -333,8 +333,8 @@ inline std::string as_given(TrainSettings const& s, nntile::nn::Gpt2Config const
   };
   return line("preset", s.preset) + line("width", config.width) + line("layers", config.layers) +
          line("heads", config.heads) + line("seq", seq) +
-         line("batch", micro_batch_of(s) * s.accumulate.value_or(1)) +
-         line("accumulate", s.accumulate.value_or(1)) + line("dtype", name_of(config.dtype)) +
+         number("batch", s.batch.value_or(preset_of(s.preset).batch)) +
+         number("accumulate", s.accumulate.value_or(1)) + line("dtype", name_of(config.dtype)) +
          number("steps", s.steps) + line("minutes", s.minutes) + number("lr", s.lr) +
          number("warmup", s.warmup) + number("weight-decay", s.weight_decay) +
          number("beta1", s.beta1) + number("beta2", s.beta2) + number("clip", s.clip) +

@@ -40,16 +40,18 @@ inline std::map<std::string, double> numbers_of(TrainSettings const& settings) {
   return numbers;
 }
 
-/// Gives a run that is resumed the model of its newest checkpoint, but for the sizes that were
-/// given; a preset that was given is a model. A checkpoint that cannot be read has none: its
-/// opening says why.
+/// Gives a run that is resumed the model of its newest checkpoint, but for the dtype and the sizes
+/// that were given; a preset that was given has all sizes. A checkpoint that cannot be read has
+/// none: its opening says why.
 inline void take_model(TrainSettings& settings) {
-  if (!settings.resume || settings.given.contains("--preset")) return;
+  if (!settings.resume) return;
   try {
     auto const path = nntile::io::latest_checkpoint(settings.out);
     if (!path) return;
     auto const checkpoint = nntile::io::Checkpoint::open(*path);
     auto const [model, seq] = model_from(checkpoint.model(), *path);
+    if (settings.dtype.empty()) settings.dtype = name_of(model.dtype);
+    if (settings.given.contains("--preset")) return;
     TrainSettings taken = settings;
     for (Preset const& preset : presets)  // whose sizes all are options, but for the vocabulary
       if (preset.model.vocab == model.vocab) taken.preset = preset.name;

@@ -114,7 +114,7 @@ template <nntile::Runtime R> class Trainer {
   /// What of the model each rank has; nothing for one. All ranks were started alike, or it throws
   /// ValueError.
   Sharing share() const {
-    (void)micro_batch_of(settings_);  // as it is written
+    if (!settings_.resume || settings_.batch) (void)micro_batch_of(settings_);  // as it is written
     if (world_.size() == 1) {
       (void)sharing_of(settings_.parallel, settings_.mesh, 1, config_.layers);  // as it is written
       return {};
@@ -154,7 +154,7 @@ template <nntile::Runtime R> class Trainer {
     RunRecord run = run_from(state.run, state.step, *path);
     if (run.data != corpus_.hash())
       throw nntile::ValueError(nntile::concat("--resume: the run in '", *path,
-                                              "' was trained on another text than ", corpus_name(),
+                                              "' was trained on another text than ", corpus_.name(),
                                               "; name its files with --data"));
     take_over(settings_, run, state, *path);
     changes_ = changes_of(settings_, run, state);
@@ -254,12 +254,8 @@ template <nntile::Runtime R> class Trainer {
   void write_plot() const {
     auto const curve =
         curve_of(history_, nntile::concat("GPT-2, ", train_.model.parameters().count(),
-                                          " parameters, on ", corpus_name()));
+                                          " parameters, on ", corpus_.name()));
     nntile::io::write_file(settings_.out + "/loss.svg", loss_svg(curve));
-  }
-  std::string corpus_name() const {
-    std::string const text = corpus_.describe();
-    return text.substr(0, text.find(':'));
   }
 
   double learning_rate(std::int64_t step) const {
@@ -413,7 +409,7 @@ template <nntile::Runtime R> class Trainer {
 
   void describe_end() const {
     auto const step = static_cast<long long>(step_);
-    if (stops()) {
+    if (stops() && step_ < steps_) {
       std::string rest = settings_.data.empty() ? "" : " --data";
       for (std::string const& file : settings_.data) rest += nntile::concat(" '", file, "'");
       if (!calibrated()) rest += nntile::concat(" --minutes ", settings_.minutes);

@@ -80,6 +80,8 @@ class Corpus {
   std::string_view validation() const { return std::string_view(text_).substr(train_bytes_); }
   /// Of all bytes: a resumed run compares it, because another text would not give the same bits.
   std::uint64_t hash() const { return hash64(text_); }
+  /// "'bible.txt'", or "2 files".
+  std::string const& name() const { return name_; }
   /// "'bible.txt': 4345020 bytes, 4127769 to train on, 217251 to validate on".
   std::string describe() const {
     return concat(name_, ": ", text_.size(), " bytes, ", train_bytes_, " to train on, ",

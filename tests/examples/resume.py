@@ -74,6 +74,28 @@ def its_own(runs):
          f'what is given holds: {done.stdout} {done.stderr}')
 
 
+def micro_batches(runs):
+    """--accumulate is of the run's batch, not of the preset's; so are groups of ranks that are given neither."""
+    out = runs.new_folder()
+    runs.train(*TINY[:-4], '--batch', 9, '--accumulate', 3, '--steps', 1, out=out)
+    words = ['train', '--data', runs.data, '--eval-every', 0, '--resume', '--out', out]
+    done = runs.call(*words, '--accumulate', 3, '--steps', 2)
+    need(done.returncode == 0 and 'saved at step 2;' in done.stdout, f'a run of 9 is resumed in 3 micro-batches: {done.stderr.strip()}')
+    done = runs.call(*words, '--batch', 8, '--accumulate', 3, '--steps', 3)
+    need(done.returncode == 2 and '3 micro-batches of the 8 sequences' in done.stderr, f'a batch that is given is looked at: {done.stderr.strip()}')
+
+
+def other_text(runs):
+    """A text is called by its whole name."""
+    out = runs.new_folder()
+    runs.train(*TINY, '--steps', 1, out=out)
+    named = pathlib.Path(runs.new_folder()) / 'verse 3:16.txt'
+    named.parent.mkdir(exist_ok=True)
+    named.write_text(pathlib.Path(runs.data).read_text() + ' ')
+    done = runs.call('train', *TINY, '--data', named, '--out', out, '--resume', '--steps', 2)
+    need(done.returncode == 2 and f"another text than '{named}'" in done.stderr, f'a name with a colon: {done.stderr.strip()}')
+
+
 def numbers_of_a_file(runs):
     """Numbers that no option could have had are no numbers of a checkpoint, either."""
     out = pathlib.Path(runs.new_folder())
@@ -109,6 +131,8 @@ def main():
     without_optimizer(runs)
     other_numbers(runs)
     its_own(runs)
+    micro_batches(runs)
+    other_text(runs)
     numbers_of_a_file(runs)
     timed_again(runs)
 

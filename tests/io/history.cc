@@ -121,3 +121,13 @@ TEST_CASE("the picture of thinned losses has their steps", "[io][history]") {
   std::string const svg = loss_svg(curve_of(history, "tiny"));
   CHECK_THAT(svg, Contains(">4,500 steps, training loss") && Contains(">4,000<"));
 }
+
+TEST_CASE("a run of more steps than can be counted is refused", "[io][history]") {
+  std::string text = whole_text(0);
+  text.insert(text.size() - 1, ", \"train_every\": 4611686018427387904");
+  auto const of = [&](std::uint64_t step) {
+    return run_from(nntile::io::parse_json(text, "a text"), step, "run");
+  };
+  CHECK_THROWS_WITH(of(std::uint64_t{1} << 63), Contains("trained 9223372036854775808 steps"));
+  CHECK(of((std::uint64_t{1} << 62) - 1).history.train.empty());
+}
