@@ -51,11 +51,13 @@ class Gradients {
                                 "'; ask for that of '", graph_->tensor_at(node.base).name, "'"));
       return {};
     }
-    if (!at->second)
-      throw GraphError(concat("gradients: that of '", of.name(),
-                              "' became part of another tensor's; give '", of.name(),
-                              "' requires_grad to keep it"));
-    return at->second;
+    if (at->second) return at->second;
+    TensorNode const& node = graph_->tensor_at(of.id());
+    bool const view = node.base != no_id;
+    throw GraphError(concat("gradients: that of '", of.name(),
+                            "' became part of another tensor's; ", "give '",
+                            view ? graph_->tensor_at(node.base).name : of.name(),
+                            "' requires_grad to keep it", view ? ", and slice what it has" : ""));
   }
 
  private:
@@ -92,14 +94,18 @@ class GradientValues {
     auto const at = entries_.find(root);
     Entry& entry = at->second;
     if (node.base == no_id) {
-      complete(entry);
+      complete(entry, root);
       Node const gradient = entry.node;
       record(id, gradient, entry);
       entries_.erase(at);
       return gradient;
     }
-    align(entry, node.view_axis);
+    TensorNode const& whole = graph_.tensor_at(root);
+    bool const asked = whole.attributes.requires_grad && !detail::given(whole);
+    if (asked) complete(entry, root);  // find() gives it: nothing is written over it from here on
+    align(entry, root, node.view_axis);
     Node gradient = slice_of(entry, id);
+    if (asked) ++users_[entry.node.id()];
     if (!entry.partial() || !found_.contains(root)) record(root, entry.node, entry);
     record(id, gradient, entry);
     if (aliased) {
@@ -117,13 +123,13 @@ class GradientValues {
     auto const at = entries_.find(detail::root_of(node, id));
     if (at == entries_.end()) return;
     if (node.base == no_id) {
-      if (node.attributes.requires_grad) complete(at->second);
+      if (node.attributes.requires_grad) complete(at->second, id);
       record(id, at->second.node, at->second);
       release(id, at->second.node);
       entries_.erase(at);
       return;
     }
-    align(at->second, node.view_axis);
+    align(at->second, node.base, node.view_axis);
     clear(at->second, id);
   }
 
@@ -154,11 +160,11 @@ class GradientValues {
     ++changes_[entry.node.id()];
     if (node.base == no_id) {
       bool const there = entry.any();
-      if (there) complete(entry);
+      if (there) complete(entry, root);
       entry.written.clear();
       return {entry.node, there ? 1.0 : 0.0};
     }
-    align(entry, node.view_axis);
+    align(entry, root, node.view_axis);
     bool const there = entry.set(node);
     return {slice_of(entry, id), there ? 1.0 : 0.0};
   }
@@ -190,7 +196,7 @@ class GradientValues {
       if (detail::given(graph_.tensor_at(id))) found_.erase(id);
       auto const at = entries_.find(id);
       if (at == entries_.end() || !at->second.any() || found_.contains(id)) continue;
-      complete(at->second);
+      complete(at->second, id);
       keep(id, at->second);
       record(id, at->second.node, at->second);
     }
@@ -266,8 +272,11 @@ class GradientValues {
     return graph_.tensor(of.spec, graph_.unique(of.name + ".later.grad"));
   }
 
-  /// Fills the parts that nothing has reached with zero.
-  void complete(Entry& entry) {
+  /// Fills the parts that nothing has reached with zero, in a tensor of its own.
+  void complete(Entry& entry, std::uint32_t id) {
+    if (!entry.partial()) return;
+    part(entry, id);
+    ++changes_[entry.node.id()];
     for (std::size_t i = 0; i < entry.written.size(); ++i)
       if (!entry.written[i])
         op<ops::Fill>({.value = 0}, graph_.slice(entry.node, entry.axis, static_cast<Index>(i),
@@ -276,8 +285,8 @@ class GradientValues {
   }
 
   /// Lets an entry that is complete, or counts along another dimension, count along this one.
-  void align(Entry& entry, std::size_t axis) {
-    if (entry.partial() && entry.axis != axis) complete(entry);
+  void align(Entry& entry, std::uint32_t id, std::size_t axis) {
+    if (entry.partial() && entry.axis != axis) complete(entry, id);
     entry.axis = axis;
   }
 
@@ -293,10 +302,7 @@ class GradientValues {
   void part(Entry& entry, std::uint32_t id) {
     if (users_[entry.node.id()] <= 1) return;
     Node const own = create(id, false);
-    if (entry.any()) {
-      complete(entry);
-      op<ops::Copy>({}, entry.node, own);
-    }
+    if (entry.any()) op<ops::Copy>({}, entry.node, own);
     --users_[entry.node.id()];
     ++users_[own.id()];
     entry.node = own;

@@ -3,6 +3,7 @@
 #include "nntile/graph/gradient.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/argmax.hh"
+#include "nntile/ops/copy.hh"
 #include "nntile/ops/embedding.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -326,6 +327,60 @@ TEST_CASE("a sum of squares of narrow numbers is differentiated in their dtype",
   store.write<float>("w", std::vector<float>{1, -2, 0.1f});
   run.execute();
   CHECK(store.read<float>(dw.name()) == std::vector<float>{2, -4, 0.2f});
+}
+
+TEST_CASE("a gradient that two operands share is filled up for one of them alone",
+          "[graph][gradient]") {
+  check_right(
+      [](LogicalGraph& g, Node const& w) {  // a recurrence in slices, and a residual
+        Node const h = tensor(g, {4, 2}), first = g.slice(h, 1, 0), second = g.slice(h, 1, 1);
+        scale({.alpha = 3}, g.slice(w, 1, 0), first);
+        scale({.alpha = 5}, first, second);
+        return sum(sum_slice({.axis = 1}, add(scale({.alpha = 2}, w), h)));
+      },
+      {4, 2});
+  check_right(
+      [](LogicalGraph& g, Node const& w) {
+        Node const a = gelutanh(w), b = scale({.alpha = 2}, w), c = add(a, b);
+        ops::fill({.value = 0.5}, g.slice(a, 1, 0));
+        return sum(sum_slice({.axis = 1}, gelutanh(add(add(a, b), c))));
+      },
+      {4, 2});
+}
+
+TEST_CASE("a gradient is found as it was, or not, where it is filled up later",
+          "[graph][gradient]") {
+  for (bool const asked : {true, false}) {
+    LogicalGraph graph;
+    Node const w = weights(graph, {4, 2});
+    Node const v = graph.parameter({.shape = {4}, .dtype = DType::fp64}, "v");
+    Node const y =
+        graph.tensor({.shape = {4, 2}, .dtype = DType::fp64}, "y", {.requires_grad = asked});
+    scale({.alpha = 3}, w, y);
+    Node const first = graph.slice(y, 1, 0, "first");
+    scale({.alpha = 2}, v, first);
+    Node const loss = sum(sum_slice({.axis = 1}, gelutanh(y)));
+    Gradients const gradients = add_gradients(graph, loss);
+    if (!asked) {
+      CHECK(message_of<GraphError>([&] { (void)gradients.find(first); }) ==
+            "gradients: that of 'first' became part of another tensor's; give 'y' requires_grad to "
+            "keep it, and slice what it has");
+      continue;
+    }
+    // Of y as it was first, whose slice was not used; that of the slice is of what was written
+    // later.
+    Node const of_y = gradients.find(y).mark_output(), of_v = gradients.find(v).mark_output();
+    Node const of_first = ops::copy(gradients.find(first)).mark_output();
+    Evaluation evaluation(graph, loss, 7);
+    evaluation.loss();
+    auto const whole = evaluation.read(of_y), slice = evaluation.read(of_first);
+    auto const twice = evaluation.read(of_v);
+    for (std::size_t i = 0; i < slice.size(); ++i) {
+      CHECK(whole[i] == 0);
+      CHECK(whole[4 + i] != 0);
+      CHECK(twice[i] == 2 * slice[i]);
+    }
+  }
 }
 
 namespace {
