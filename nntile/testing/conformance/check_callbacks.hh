@@ -32,7 +32,9 @@ class Trespasser {
     if (runtime_ == nullptr) return;
     Subject& runtime = *std::exchange(runtime_, nullptr);
     called_ = true;
-    if (!runtime.done(ended_)) problem_ = "done() of a task that has ended says no";
+    guard("done()", [&] {
+      if (!runtime.done(ended_)) problem_ = "done() of a task that has ended says no";
+    });
     expect("allocate()", [&] { runtime.allocate(8, host, Lifetime::persistent); });
     expect("adopt()",
            [&] { runtime.adopt(std::as_writable_bytes(std::span(&word_, 1)), host, {}); });
@@ -65,12 +67,23 @@ class Trespasser {
   /// Calls nothing more where one was let in, as it may have changed the runtime.
   template <class Call> void expect(char const* name, Call call) {
     if (!problem_.empty()) return;
+    auto const refused = [&] {
+      try {
+        call();
+        problem_ = concat(name, " was not refused");
+      } catch (LifetimeError const&) {
+      }
+    };
+    guard(name, refused, ", which is not a LifetimeError");
+  }
+  /// Notes what the call throws, since a release must not throw.
+  template <class Call> void guard(char const* name, Call call, char const* but = "") {
     try {
       call();
-      problem_ = concat(name, " was not refused");
-    } catch (LifetimeError const&) {
     } catch (std::exception const& error) {
-      problem_ = concat(name, " threw '", error.what(), "', which is not a LifetimeError");
+      problem_ = concat(name, " threw '", error.what(), "'", but);
+    } catch (...) {
+      problem_ = concat(name, " threw something that is no std::exception");
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nntile/testing/conformance/check_order.hh"
+#include "nntile/testing/conformance/check_thread.hh"
 #include "nntile/testing/conformance/scene.hh"
 
 namespace nntile::testing::checks {
@@ -68,12 +69,12 @@ inline void events(Trial const& trial) {
       require(!scene.runtime().done(first) && !scene.runtime().done(second),
               "a task that has not ended is done");
     std::atomic<bool> seen{false};
-    std::thread([&] { seen = scene.runtime().done(first); }).join();
+    CheckThread([&] { seen = scene.runtime().done(first); }).join();
     require(!seen, "another thread was told that a pending task is done");
   }
   scene.runtime().wait_all();
   std::atomic<bool> seen{false};
-  std::thread([&] { seen = scene.runtime().done(first); }).join();
+  CheckThread([&] { seen = scene.runtime().done(first); }).join();
   require(seen, "another thread was told that a finished task is not done");
   for (int i = 0; i < 10000; ++i) scene.task({{buffer, update}});
   scene.runtime().wait_all();
@@ -86,9 +87,14 @@ inline void asked_from_outside(Trial const& trial) {
   std::uint32_t const buffer = scene.allocate();
   Event last = scene.task({{buffer, write}});
   for (int i = 0; i < 500; ++i) last = scene.task({{buffer, update}});
-  std::thread watcher([&] {
-    while (!scene.runtime().done(last)) std::this_thread::yield();
+  std::atomic<bool> over{false};
+  CheckThread watcher([&] {
+    while (!over && !scene.runtime().done(last)) std::this_thread::yield();
   });
+  struct End {  // of the watcher, where the driver's calls throw
+    std::atomic<bool>& over;
+    ~End() { over = true; }
+  } const end{over};
   for (int i = 0; i < 500; ++i) scene.task({{buffer, update}}, {.pauses = 1});
   scene.runtime().wait(last);
   watcher.join();

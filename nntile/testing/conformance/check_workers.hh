@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <cfenv>
+#include <deque>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "nntile/testing/conformance/check_thread.hh"
 #include "nntile/testing/conformance/draw.hh"
 #include "nntile/testing/conformance/scene.hh"
 
@@ -59,6 +61,7 @@ inline void readers_overlap(Trial const& trial) {
 
 inline void tasks_do_not_submit(Trial const& trial) {
   std::atomic<bool> threw{false};
+  std::atomic<bool> threw_otherwise{false};
   std::atomic<bool> nested_ran{false};
   auto nested = [&](KernelCall const&) {
     nested_ran = true;
@@ -70,6 +73,8 @@ inline void tasks_do_not_submit(Trial const& trial) {
       driver->call({}, nested);
     } catch (Error const&) {
       threw = true;
+    } catch (...) {
+      threw_otherwise = true;
     }
     return Status{};
   };
@@ -79,6 +84,7 @@ inline void tasks_do_not_submit(Trial const& trial) {
     scene.call({}, body);
     scene.runtime().wait_all();
   }
+  require(!threw_otherwise, "a task's submission was refused by something that is no Error");
   require(threw != nested_ran, threw ? "a task whose submission was refused ran"
                                      : "a task submitted by a task was neither refused nor run");
 }
@@ -102,20 +108,12 @@ inline void several_runtimes(Trial const& trial) {
 }
 
 inline void runtimes_in_threads(Trial const& trial) {
-  std::string problems[3];
-  std::vector<std::thread> threads;
+  std::deque<CheckThread> threads;
   for (std::uint64_t i = 0; i < 3; ++i)
-    threads.emplace_back([&trial, i, &problem = problems[i]] {
-      try {
-        run_program(trial, draw_program(trial.seed + i, {.failing = 2, .unwritten = 2}));
-      } catch (Violation const& violation) {
-        problem = violation.text;
-      } catch (std::exception const& error) {
-        problem = concat("threw '", error.what(), "'");
-      }
+    threads.emplace_back([&trial, i] {
+      run_program(trial, draw_program(trial.seed + i, {.failing = 2, .unwritten = 2}));
     });
   for (auto& thread : threads) thread.join();
-  for (auto const& problem : problems) require(problem.empty(), problem);
 }
 
 /// One thread after the other may drive.
@@ -124,7 +122,7 @@ inline void driver_moves(Trial const& trial) {
   std::uint32_t const buffer = scene.allocate();
   scene.task({{buffer, write}}, {.pauses = nap});
   Event last{};
-  std::thread([&] {
+  CheckThread([&] {
     for (int i = 0; i < 20; ++i) last = scene.task({{buffer, update}}, {.pauses = 1});
     scene.runtime().wait(last);
     last = scene.task({{buffer, update}}, {.finish = Finish::polled, .pauses = nap});
@@ -132,7 +130,7 @@ inline void driver_moves(Trial const& trial) {
   scene.runtime().wait(last);
   scene.task({{buffer, update}});
   require(scene.words(buffer).size() == 4, "a lock gave another size");
-  std::thread([&] {
+  CheckThread([&] {
     scene.task({{buffer, update}}, {.finish = Finish::outside, .pauses = nap});
     scene.runtime().wait_all();
   }).join();

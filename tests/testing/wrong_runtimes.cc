@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A runtime whose calls throw where they must not fails a check; the battery goes on, and ends.
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "nntile/runtime/serial/nest.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "nntile/testing/conformance.hh"
+#include "tests/support/catch.hh"
+
+namespace {
+
+using namespace nntile;
+
+enum class Wrong {
+  nothing,
+  done_is_for_its_thread,    // done() throws on other threads than the constructor's
+  submit_is_for_its_thread,  // and so does submit()
+  submit_throws_at_last,     // submit() throws from the 600th task on
+  done_throws_in_releases,
+  refuses_by_another_error,  // a submission within a task, by what is no Error
+};
+
+/// Serial with calls that go wrong.
+class WrongSerial : public Serial {
+ public:
+  using Handle = Serial::Handle;
+  WrongSerial(Wrong wrong, RuntimeOptions const& options) : Serial(options), wrong_(wrong) {}
+
+  bool done(Event event) {
+    if (is(Wrong::done_is_for_its_thread)) check_thread();
+    if (is(Wrong::done_throws_in_releases) && in_release_)
+      throw LifetimeError("wrong: inside a release");
+    return Serial::done(event);
+  }
+  Event submit(Task<Handle> const& task) {
+    if (is(Wrong::submit_is_for_its_thread)) check_thread();
+    if (is(Wrong::submit_throws_at_last) && ++submitted_ > 600) throw Error("wrong: enough");
+    try {
+      return Serial::submit(task);
+    } catch (LifetimeError const& error) {
+      if (is(Wrong::refuses_by_another_error)) throw std::logic_error(error.what());
+      throw;
+    }
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place, Release release) {
+    if (!is(Wrong::done_throws_in_releases)) return Serial::adopt(bytes, place, release);
+    release_ = release;
+    auto const call = [](void* self) noexcept { static_cast<WrongSerial*>(self)->release(); };
+    return Serial::adopt(bytes, place, {call, this});
+  }
+
+ private:
+  bool is(Wrong wrong) const { return wrong_ == wrong; }
+  void check_thread() const {
+    if (std::this_thread::get_id() != thread_) throw LifetimeError("wrong: another thread");
+  }
+  void release() noexcept {
+    in_release_ = true;
+    release_();
+    in_release_ = false;
+  }
+
+  Wrong const wrong_;
+  std::thread::id const thread_ = std::this_thread::get_id();
+  int submitted_ = 0;
+  bool in_release_ = false;
+  Release release_;
+};
+static_assert(Runtime<WrongSerial>);
+
+testing::Report run(Wrong wrong, std::string const& only) {
+  testing::ConformanceOptions options;
+  options.max_workers = 1;
+  options.rounds = 1;
+  options.only = only;
+  options.watchdog = testing::Watchdog::off();
+  return testing::conformance([=](RuntimeOptions const& one) { return WrongSerial(wrong, one); },
+                              options);
+}
+
+/// The runtime fails that check alone of those whose name has these words, with that problem; one
+/// with nothing wrong passes it.
+void check_fails(Wrong wrong, std::string const& check, std::string const& problem) {
+  auto const good = run(Wrong::nothing, check), bad = run(wrong, check);
+  INFO("wrong " << static_cast<int>(wrong) << "\n" << to_string(good) << to_string(bad));
+  CHECK(good.passed());
+  CHECK(bad.failed() == 1);
+  CHECK(to_string(bad).find(problem) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("what a runtime throws on another thread fails the check", "[testing][wrong]") {
+  char const* const thrown = "threw 'wrong: another thread'";
+  for (char const* const check : {"events say what is done", "any thread may ask"})
+    check_fails(Wrong::done_is_for_its_thread, check, thrown);
+  check_fails(Wrong::submit_is_for_its_thread, "one thread after the other may drive", thrown);
+}
+
+TEST_CASE("what the driver is thrown ends the thread that asks meanwhile", "[testing][wrong]") {
+  check_fails(Wrong::submit_throws_at_last, "any thread may ask", "threw 'wrong: enough'");
+}
+
+TEST_CASE("what a runtime throws into a release or a task fails the check", "[testing][wrong]") {
+  check_fails(Wrong::done_throws_in_releases, "the release of adopted memory may ask done",
+              "in a release done() threw 'wrong: inside a release'");
+  check_fails(Wrong::refuses_by_another_error, "a task that submits is refused, or nested",
+              "refused by something that is no Error");
+}
