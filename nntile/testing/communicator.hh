@@ -47,13 +47,14 @@ CommReport communicator_conformance(C& comm, CommConformanceOptions const& optio
   CommReport report;
   std::string const name = concat("rank ", comm.rank(), " of ", comm.size());
   report.configurations.push_back({name, 0, {}});
+  CommRequests requests;
   std::int64_t position = 0;
   for (CommCheck const& check : all_comm_checks()) {
     std::int64_t const at = position++;
     if (std::string(check.name).find(options.only) == std::string::npos) continue;
     CheckResult result{check.name, 1, 0, {}};
     KeptBytes bytes;
-    CommTrial trial(subject, at, options.seed, options.rounds, options.seconds, bytes);
+    CommTrial trial(subject, at, options.seed, options.rounds, options.seconds, bytes, requests);
     try {
       check.run(trial);
     } catch (Violation const& violation) {

@@ -32,6 +32,9 @@ enum class CommDefect {
   confuses_ranks,
   opens_a_hundred,
   reports_twice,
+  reports_again_later,
+  reports_nothing_known,
+  gives_requests_again,
   writes_beside,
   keeps_numbers,
   takes_any_rank,
@@ -72,7 +75,7 @@ class BrokenComm {
     try {
       Request const request = comm_.send(bytes, message);
       open_.push_back({request, {}, message.number});
-      return request;
+      return named(request);
     } catch (CommError const&) {
       if (is(CommDefect::takes_sends_in_flight)) return invented();
       throw;
@@ -91,7 +94,7 @@ class BrokenComm {
     try {
       Request const request = comm_.receive(bytes, message);
       open_.push_back({request, bytes, message.number});
-      return request;
+      return named(request);
     } catch (CommError const&) {
       if (is(CommDefect::takes_receives_in_flight)) return invented();
       throw;
@@ -112,12 +115,21 @@ class BrokenComm {
       if (is(CommDefect::takes_any_size)) ended[i].error.clear();
       if (is(CommDefect::hides_empty_ones)) ended[i].came_empty = false;
       if (is(CommDefect::blames_all) && failed) ended[i].error = "message of wrong size";
-      if (is(CommDefect::reports_twice)) late_.push_back(ended[i]);
+      if (is(CommDefect::reports_twice) || is(CommDefect::reports_again_later))
+        late_.push_back(ended[i]);
       if (!ended[i].error.empty()) ++failures_;
     }
     if (is(CommDefect::reports_twice) && ended.size() == before) ended.swap(late_);
+    ended.insert(ended.end(), due_.begin(), due_.end());
+    due_.clear();
+    if (is(CommDefect::reports_nothing_known)) ended.push_back({invented(), {}, false});
+    for (std::size_t i = before; i < ended.size(); ++i) ended[i].request = named(ended[i].request);
   }
   void barrier() {
+    if (is(CommDefect::reports_again_later)) {
+      due_.insert(due_.end(), late_.begin(), late_.end());
+      late_.clear();
+    }
     if (!is(CommDefect::leaves_the_barrier)) comm_.barrier();
   }
   std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
@@ -145,6 +157,11 @@ class BrokenComm {
 
   bool is(CommDefect defect) const { return defect_ == defect; }
   static void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(600)); }
+  /// Ten numbers for all requests, with that defect.
+  Request named(Request request) const {
+    if (!is(CommDefect::gives_requests_again)) return request;
+    return static_cast<Request>(1 + static_cast<std::uint64_t>(request) % 10);
+  }
   Request invented() { return static_cast<Request>(next_invented_++); }
   void check_open() const {
     if (is(CommDefect::opens_a_hundred) && open_.size() >= 100)
@@ -170,7 +187,8 @@ class BrokenComm {
   std::uint64_t next_invented_ = std::uint64_t{1} << 40;
   std::uint64_t failures_ = 0;
   std::vector<Open> open_;
-  std::vector<EndedRequest> late_;
+  std::vector<EndedRequest> late_;  // to report again, and those that are to come next
+  std::vector<EndedRequest> due_;
   std::set<std::tuple<bool, int, std::int64_t>> used_;
 };
 static_assert(Communicator<BrokenComm>);

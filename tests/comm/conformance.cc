@@ -75,6 +75,9 @@ constexpr Expectation expectations[] = {
     {CommDefect::confuses_ranks, "messages are told apart by rank"},
     {CommDefect::opens_a_hundred, "a thousand requests"},
     {CommDefect::reports_twice, "test reports each request once"},
+    {CommDefect::reports_nothing_known, "test reports each request once"},
+    {CommDefect::gives_requests_again, "a message arrives whole"},
+    {CommDefect::reports_again_later, "a number may be used again"},
     {CommDefect::writes_beside, "the bytes beside"},
     {CommDefect::keeps_numbers, "a number may be used again"},
     {CommDefect::takes_any_rank, "a rank that is not there"},
@@ -130,6 +133,15 @@ TEST_CASE("the battery of communicators finds every broken law", "[comm][conform
     REQUIRE(!reports.empty());
     CHECK(reports.front().starts_with(concat("FAILED: ", expected.check)));
   }
+}
+
+TEST_CASE("the battery remembers the requests of the checks before", "[comm][conformance]") {
+  auto const reports = failures(CommDefect::reports_again_later, "", 1, 60);
+  REQUIRE(reports.size() == 1);
+  INFO(reports.front());
+  CHECK(
+      reports.front().starts_with("FAILED: a rank may send to itself: test reported the request"));
+  CHECK(reports.front().find(" twice (rank 0 of 1, seed 1)") != std::string::npos);
 }
 
 TEST_CASE("every check of communicators has a defect that it finds", "[comm][conformance]") {

@@ -160,10 +160,10 @@ inline void no_such_rank(CommTrial& trial) {
     std::vector<std::string> const words = {concat(peer), concat(trial.size())};
     trial.refuses(
         "a send to a rank that is not there",
-        [&] { (void)trial.comm.send(bytes, {peer, trial.number(0)}); }, words);
+        [&] { return trial.comm.send(bytes, {peer, trial.number(0)}); }, words);
     trial.refuses(
         "a receive from a rank that is not there",
-        [&] { (void)trial.comm.receive(bytes, {peer, trial.number(0)}); }, words);
+        [&] { return trial.comm.receive(bytes, {peer, trial.number(0)}); }, words);
   }
 }
 inline void no_such_number(CommTrial& trial) {
@@ -174,10 +174,10 @@ inline void no_such_number(CommTrial& trial) {
     std::vector<std::string> const words = {concat(number), concat(trial.comm.tag_bound())};
     trial.refuses(
         "a send with a number out of bounds",
-        [&] { (void)trial.comm.send(bytes, {trial.next(), number}); }, words);
+        [&] { return trial.comm.send(bytes, {trial.next(), number}); }, words);
     trial.refuses(
         "a receive with a number out of bounds",
-        [&] { (void)trial.comm.receive(bytes, {trial.next(), number}); }, words);
+        [&] { return trial.comm.receive(bytes, {trial.next(), number}); }, words);
   }
 }
 inline void in_flight(CommTrial& trial) {
@@ -186,13 +186,13 @@ inline void in_flight(CommTrial& trial) {
   trial.receive(trial.next(), 0, 8);
   trial.refuses(
       "a second receive of a number in flight",
-      [&] { (void)trial.comm.receive(bytes, {trial.next(), trial.number(0)}); }, words);
+      [&] { return trial.comm.receive(bytes, {trial.next(), trial.number(0)}); }, words);
   trial.comm.barrier();  // the receives are out, so that no send below may end before
   trial.send(trial.next(-1), 0, 8);
   trial.finish();
   trial.send(trial.next(), 1, large);
   trial.refuses("a second send of a number in flight",
-                [&] { (void)trial.comm.send(bytes, {trial.next(), trial.number(1)}); },
+                [&] { return trial.comm.send(bytes, {trial.next(), trial.number(1)}); },
                 {concat(trial.number(1)), concat(trial.next())});
   trial.comm.barrier();
   trial.receive(trial.next(-1), 1, large);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -23,19 +24,34 @@ namespace nntile::testing {
 /// Bytes of requests that may still be open.
 using KeptBytes = std::vector<std::shared_ptr<std::vector<std::byte>>>;
 
+/// All that the communicator has given, and which of it has ended. What a failed check leaves open
+/// may end in a later one.
+class CommRequests {
+ public:
+  /// False: it was given before.
+  bool add(Request request) { return ended_.emplace(request, false).second; }
+  bool has(Request request) const { return ended_.contains(request); }
+  /// Of one that was given. False: it had ended before.
+  bool end(Request request) { return !std::exchange(ended_.at(request), true); }
+
+ private:
+  std::map<Request, bool> ended_;
+};
+
 /// Arguments and means of a check. Every rank runs the same checks in the same order.
 class CommTrial {
  public:
   static constexpr std::int64_t numbers = 1500;  // of a check
 
   CommTrial(CommSubject& subject, std::int64_t check, std::uint64_t its_seed, int its_rounds,
-            double seconds, KeptBytes& kept)
+            double seconds, KeptBytes& kept, CommRequests& requests)
       : comm(subject),
         seed(its_seed),
         rounds(its_rounds),
         first_(check * numbers),
         seconds_(seconds),
-        kept_(kept) {}
+        kept_(kept),
+        requests_(requests) {}
 
   CommSubject& comm;
   std::uint64_t const seed;
@@ -72,14 +88,22 @@ class CommTrial {
     std::vector<EndedRequest> ended;
     (void)timed("test", [&] { return comm.test(ended), 0; });
     for (EndedRequest& one : ended) {
-      for (Posted& post : posted_) {
-        if (post.request != one.request) continue;
-        require(!post.ended, concat("test reported the ", name(post), " twice"));
-        post.ended = true;
-        ++ended_;
-        post.error = std::move(one.error);
-        post.came_empty = one.came_empty;
-      }  // none: of a check that failed
+      auto const post = std::find_if(posted_.begin(), posted_.end(), [&](Posted const& each) {
+        return each.request == one.request;
+      });
+      bool const of_before = post == posted_.end();
+      auto const number = static_cast<std::uint64_t>(one.request);
+      require(requests_.has(one.request),
+              [&] { return concat("test reported request ", number, ", which was never given"); });
+      require(requests_.end(one.request), [&] {
+        return concat("test reported the ", of_before ? concat("request ", number) : name(*post),
+                      " twice");
+      });
+      if (of_before) continue;
+      post->ended = true;
+      ++ended_;
+      post->error = std::move(one.error);
+      post->came_empty = one.came_empty;
     }
   }
   /// Tests until all that was posted has ended; `most` are left then.
@@ -118,11 +142,11 @@ class CommTrial {
   /// The number of those reported as come empty.
   int came_empty() const { return came_empty_; }
   std::size_t open() const { return posted_.size() - ended_; }
-  /// Requires that a call throws CommError whose text has each of these words.
+  /// Requires that a post throws CommError whose text has each of these words.
   template <class Call>
   void refuses(char const* what, Call call, std::vector<std::string> const& words) {
     try {
-      call();
+      (void)requests_.add(call());  // it may end in a later check
     } catch (CommError const& error) {
       for (std::string const& word : words)
         require(std::string(error.what()).find(word) != std::string::npos,
@@ -180,8 +204,7 @@ class CommTrial {
   }
   void add(Posted post) {
     require(post.request != Request::none, concat("the ", name(post), " has no request"));
-    for (Posted const& other : posted_)
-      if (other.request == post.request) throw Violation{"two posts gave one request"};
+    require(requests_.add(post.request), "two posts gave one request");
     posted_.push_back(std::move(post));
   }
   template <class Call> std::invoke_result_t<Call&> timed(char const* what, Call call) const {
@@ -203,6 +226,7 @@ class CommTrial {
   std::int64_t const first_;
   double const seconds_;
   KeptBytes& kept_;
+  CommRequests& requests_;
   std::vector<Posted> posted_;
   int came_empty_ = 0;
   std::size_t ended_ = 0;
