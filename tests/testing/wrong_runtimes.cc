@@ -21,6 +21,9 @@ enum class Wrong {
   submit_throws_at_last,     // submit() throws from the 600th task on
   done_throws_in_releases,
   refuses_by_another_error,  // a submission within a task, by what is no Error
+  done_says_yes,
+  refuses_retire_in_flight,  // where the latest task is asynchronous
+  locks_the_first_half,
 };
 
 /// Serial with calls that go wrong.
@@ -33,17 +36,26 @@ class WrongSerial : public Serial {
     if (is(Wrong::done_is_for_its_thread)) check_thread();
     if (is(Wrong::done_throws_in_releases) && in_release_)
       throw LifetimeError("wrong: inside a release");
-    return Serial::done(event);
+    return Serial::done(event) || is(Wrong::done_says_yes);
   }
   Event submit(Task<Handle> const& task) {
     if (is(Wrong::submit_is_for_its_thread)) check_thread();
     if (is(Wrong::submit_throws_at_last) && ++submitted_ > 600) throw Error("wrong: enough");
+    asynchronous_ = task.codelet != nullptr && task.codelet->async != nullptr;
     try {
       return Serial::submit(task);
     } catch (LifetimeError const& error) {
       if (is(Wrong::refuses_by_another_error)) throw std::logic_error(error.what());
       throw;
     }
+  }
+  void retire(Handle handle) {
+    if (is(Wrong::refuses_retire_in_flight) && asynchronous_) throw LifetimeError("wrong: in use");
+    Serial::retire(handle);
+  }
+  std::span<std::byte> lock(Handle handle, Access access) {
+    auto const bytes = Serial::lock(handle, access);
+    return bytes.first(bytes.size() / (is(Wrong::locks_the_first_half) ? 2 : 1));
   }
   Handle adopt(std::span<std::byte> bytes, Place place, Release release) {
     if (!is(Wrong::done_throws_in_releases)) return Serial::adopt(bytes, place, release);
@@ -66,10 +78,12 @@ class WrongSerial : public Serial {
   Wrong const wrong_;
   std::thread::id const thread_ = std::this_thread::get_id();
   int submitted_ = 0;
+  bool asynchronous_ = false;
   bool in_release_ = false;
   Release release_;
 };
-static_assert(Runtime<WrongSerial>);
+static_assert(NestingRuntime<WrongSerial>);
+static_assert(RegionRuntime<WrongSerial>);
 
 testing::Report run(Wrong wrong, std::string const& only) {
   testing::ConformanceOptions options;
@@ -109,4 +123,17 @@ TEST_CASE("what a runtime throws into a release or a task fails the check", "[te
               "in a release done() threw 'wrong: inside a release'");
   check_fails(Wrong::refuses_by_another_error, "a task that submits is refused, or nested",
               "refused by something that is no Error");
+}
+
+TEST_CASE("what goes wrong while a token is out is named, and is no hang", "[testing][wrong]") {
+  check_fails(Wrong::done_says_yes, "a task that submits ends behind", "was done before");
+  check_fails(Wrong::done_says_yes, "tasks that submit never commute", "token is out is done");
+  check_fails(Wrong::refuses_retire_in_flight, "a task holds what it accesses in no order",
+              "threw 'wrong: in use'");
+}
+
+TEST_CASE("a lock of too few bytes is not looked at beyond them", "[testing][wrong]") {
+  check_fails(Wrong::locks_the_first_half, "a buffer may be written region by region",
+              "a lock of a region is not from its first byte to its last");
+  check_fails(Wrong::locks_the_first_half, "a body may wait for its tasks", "of 8 bytes gave 4");
 }

@@ -4,15 +4,19 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "nntile/testing/conformance/check_thread.hh"
 #include "nntile/testing/conformance/nested_program.hh"
+#include "nntile/testing/conformance/scene.hh"
 #include "nntile/testing/conformance/trial.hh"
 
 namespace nntile::testing::checks {
@@ -66,9 +70,12 @@ Event submit_word(Submitter& submitter, Codelet const& codelet, SubjectHandle ha
   return submitter.submit({&codelet, uses, std::as_bytes(std::span(&value, 1)), {}, {}});
 }
 template <class Submitter> std::uint64_t word_of(Submitter& submitter, SubjectHandle handle) {
-  auto const bytes = submitter.lock(handle, Access::read);
-  std::uint64_t const word = *reinterpret_cast<std::uint64_t const*>(bytes.data());
+  std::span<std::byte const> const bytes = submitter.lock(handle, Access::read);
+  std::uint64_t word = 0;
+  bool const whole = bytes.size() == sizeof word;
+  if (whole) std::memcpy(&word, bytes.data(), sizeof word);
   submitter.unlock(handle);
+  if (!whole) throw Error(concat("a lock of ", sizeof word, " bytes gave ", bytes.size()));
   return word;
 }
 inline SubjectHandle allocate_word(Subject& subject) {
@@ -77,40 +84,28 @@ inline SubjectHandle allocate_word(Subject& subject) {
   return handle;
 }
 
-/// A task that holds its operand until its token is completed.
-struct Held {
-  std::atomic<bool> held{false};
-  Completion token;
-};
-inline constexpr Codelet hold_codelet{
-    "hold", nullptr, nullptr, +[](KernelCall const& call, Completion token) noexcept -> Status {
-      auto& its = **static_cast<Held* const*>(call.arguments);
-      its.token = token;
-      its.held = true;
-      return {};
-    }};
 template <class Submitter>
-Event submit_hold(Submitter& submitter, Held& held, SubjectHandle handle, Access access) {
-  Held* const address = &held;
+Event submit_held(Submitter& submitter, HeldTask& held, SubjectHandle handle, Access access) {
+  detail::StartNote const note = held.note();
   Use<SubjectHandle> const uses[] = {{handle, access}};
-  return submitter.submit({&hold_codelet, uses, std::as_bytes(std::span(&address, 1)), {}, {}});
+  return submitter.submit({&start_codelet, uses, detail::bytes_of(note), {}, {}});
 }
 
 inline void outer_task_ends_last(Trial const& trial) {
+  HeldTask inner;
   auto const runtime = make_nesting(trial);
+  HeldTask::End const end{inner};
   SubjectHandle const handle = allocate_word(*runtime);
-  Held state;
   Event const outer = nest(*runtime,
                            [&, handle](SubjectNest& nested) {
-                             submit_hold(nested, state, handle, update);
+                             submit_held(nested, inner, handle, update);
                              submit_word(nested, triple_codelet, handle, update, 2);
                            },
                            {{handle, update}});
   submit_word(*runtime, triple_codelet, handle, update, 5);
-  while (!state.held) (void)runtime->done(outer);
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 100; i += inner.began())
     require(!runtime->done(outer), "a task was done before a task that it had submitted");
-  state.token.complete();
+  inner.release();
   runtime->wait(outer);
   require(word_of(*runtime, handle) == 2 * 3 + 5, "tasks ran in a wrong order");
   runtime->wait_all();
@@ -118,34 +113,38 @@ inline void outer_task_ends_last(Trial const& trial) {
 
 /// Between two tasks that accumulate, and hold the buffer, one that submits and accumulates too.
 inline void nests_accumulate_in_order(Trial const& trial) {
-  auto const runtime = make_nesting(trial);
-  SubjectHandle const handle = allocate_word(*runtime);
-  Held before, inside, behind;
+  HeldTask before, inside, behind;
   std::atomic<bool> began{false};
-  Event const first = submit_hold(*runtime, before, handle, accumulate);
+  auto const runtime = make_nesting(trial);
+  HeldTask::End const ends[] = {{before}, {inside}, {behind}};
+  SubjectHandle const handle = allocate_word(*runtime);
+  Event const first = submit_held(*runtime, before, handle, accumulate);
   Event const outer = nest(*runtime,
                            [&, handle](SubjectNest& nested) {
                              began = true;
-                             submit_hold(nested, inside, handle, accumulate);
+                             submit_held(nested, inside, handle, accumulate);
                            },
                            {{handle, accumulate}});
-  Event const last = submit_hold(*runtime, behind, handle, accumulate);
+  Event const last = submit_held(*runtime, behind, handle, accumulate);
   auto const look = [&](Event event) {
     for (int i = 0; i < 100; ++i) {
       (void)runtime->done(event);
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   };
-  while (!before.held) (void)runtime->done(first);
+  auto const begun = [&](HeldTask const& task, Event event) {
+    while (!task.began()) require(!runtime->done(event), "a task whose token is out is done");
+  };
+  begun(before, first);
   look(outer);
   bool const outer_waits = !began;
-  before.token.complete();
-  while (!inside.held) (void)runtime->done(outer);
+  before.release();
+  begun(inside, outer);
   look(last);
-  bool const last_waits = !behind.held;
-  inside.token.complete();
-  while (!behind.held) (void)runtime->done(last);
-  behind.token.complete();
+  bool const last_waits = !behind.began();
+  inside.release();
+  begun(behind, last);
+  behind.release();
   runtime->wait_all();
   require(outer_waits, "a task that submits began amid one that accumulates into the same buffer");
   require(last_waits, "a task accumulated into a buffer amid one that submits and does so too");
@@ -178,9 +177,9 @@ inline void bodies_wait(Trial const& trial) {
 }
 
 inline void undeclared_is_refused(Trial const& trial) {
+  std::string problem;
   auto const runtime = make_nesting(trial);
   SubjectHandle const declared = allocate_word(*runtime), other = allocate_word(*runtime);
-  std::string problem;
   Event const tries = nest(
       *runtime,
       [&, declared, other](SubjectNest& nested) {
@@ -250,8 +249,7 @@ inline void bodies_have_scopes(Trial const& trial) {
   nest_checked(
       *runtime,
       [&](SubjectNest& nested) {
-        for (Lifetime const lifetime :
-             {Lifetime::step, Lifetime::scope, Lifetime::scratch, Lifetime::staging})
+        for (Lifetime const lifetime : scoped_lifetimes)
           require_throws<LifetimeError>(
               [&] { nested.allocate(8, host, lifetime); },
               "allocating in a body that has opened no scope of that lifetime");
@@ -329,16 +327,17 @@ inline void scopes_of_bodies_nest(Trial const& trial) {
 }
 
 inline void closing_in_a_body_does_not_wait(Trial const& trial) {
-  auto const runtime = make_nesting(trial);
-  SubjectHandle const declared = allocate_word(*runtime);
-  Held state;
+  HeldTask inner;
   std::atomic<bool> closed{false};
+  auto const runtime = make_nesting(trial);
+  HeldTask::End const end{inner};
+  SubjectHandle const declared = allocate_word(*runtime);
   Event const outer = nest(*runtime,
                            [&, declared](SubjectNest& nested) {
                              nested.open_scope(Lifetime::scratch);
                              SubjectHandle const own =
                                  allocate_written(nested, Lifetime::scratch, 9);
-                             submit_hold(nested, state, own, update);
+                             submit_held(nested, inner, own, update);
                              Use<SubjectHandle> const both[] = {{own, read}, {declared, write}};
                              nested.submit({&copy_word_codelet, both, {}, {}, {}});
                              nested.close_scope(Lifetime::scratch);
@@ -347,11 +346,13 @@ inline void closing_in_a_body_does_not_wait(Trial const& trial) {
                              closed = true;
                            },
                            {{declared, write}});
-  while (!state.held) (void)runtime->done(outer);
-  for (int i = 0; i < 100 && !closed; ++i)
+  while (!inner.began()) require(!runtime->done(outer), "a task was done before one inside it");
+  // 15 s, and more where threads are slow: less than a watchdog takes, which would not name the
+  // law.
+  for (int i = 0; i < 1500 && !closed; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   bool const in_time = closed;
-  state.token.complete();
+  inner.release();
   runtime->wait(outer);
   require(in_time, "closing a scope in a body waited for a token");
   require(word_of(*runtime, declared) == 9, "a buffer went before its last task");
@@ -359,9 +360,9 @@ inline void closing_in_a_body_does_not_wait(Trial const& trial) {
 }
 
 inline void failures_come_out(Trial const& trial) {
+  std::atomic<int> ran{0};
   auto const runtime = make_nesting(trial);
   SubjectHandle const a = allocate_word(*runtime), b = allocate_word(*runtime);
-  std::atomic<int> ran{0};
   auto const breaks = [&, a, b](SubjectNest& nested) {
     submit_word(nested, broken_codelet, a, write);
     Use<SubjectHandle> const uses[] = {{a, read}};
@@ -393,22 +394,22 @@ inline void failures_come_out(Trial const& trial) {
 }
 
 inline void nests_end_with_bodies(Trial const& trial) {
-  auto const runtime = make_nesting(trial);
-  SubjectHandle const handle = allocate_word(*runtime);
   std::optional<SubjectNest> kept;
   std::string problem;
+  auto const runtime = make_nesting(trial);
+  SubjectHandle const handle = allocate_word(*runtime);
   nest(*runtime,
        [&](SubjectNest& nested) {
          kept = nested;
-         std::thread([&] {
-           try {
-             require_throws<LifetimeError>(
-                 [&] { submit_word(nested, triple_codelet, handle, update); },
-                 "a submission from another thread than the body's");
-           } catch (Violation const& violation) {
-             problem = violation.text;
-           }
-         }).join();
+         auto const submit = [&] { submit_word(nested, triple_codelet, handle, update); };
+         try {
+           CheckThread([&] {
+             require_throws<LifetimeError>(submit,
+                                           "a submission from another thread than the body's");
+           }).join();
+         } catch (Violation const& violation) {
+           problem = violation.text;
+         }
        },
        {{handle, update}});
   runtime->wait_all();

@@ -58,44 +58,37 @@ inline void retire_in_use_late(Trial const& trial) {
   retire_what_a_token_holds(trial);
 }
 
-/// No dependence holds it, only the task's use. A thread looks at the memory once the driver has
-/// retired it, and ends the task.
+/// No dependence holds it, only the task's use: its token is completed once the driver has retired
+/// the memory and looked at it.
 inline void retire_unordered(Trial const& trial) {
   Adopted memory(64);
-  std::atomic<bool> retired{false}, held{true}, same{true};
-  std::vector<std::uint64_t> expected;
-  std::thread outside;
+  HeldTask held;
+  std::atomic<std::uint64_t const*> words{nullptr};
   auto begin = [&](KernelCall const& call, Completion token) {
-    auto const* const words = static_cast<std::uint64_t const*>(call.buffers[0]);
-    outside = std::thread([&, words, token] {
-      while (!retired) std::this_thread::yield();
-      held = memory.released == 0;
-      same = std::equal(expected.begin(), expected.end(), words);
-      token.complete({});
-    });
-    return Status{};
+    words = static_cast<std::uint64_t const*>(call.buffers[0]);
+    return HeldTask::start(&held, call, token);
   };
-  {
-    Scene scene(trial);
-    std::uint32_t const adopted = scene.adopt(memory);
-    std::uint32_t const allocated = scene.allocate(64);
-    scene.task({{allocated, write}});
-    expected = scene.words(allocated);
-    scene.start({{allocated, unordered}, {adopted, unordered}}, begin);
-    scene.retire(allocated);
-    scene.retire(adopted);
-    for (int i = 0; i < 20; ++i) {
-      std::uint32_t const other = scene.allocate(64);
-      fill_words(words_of(scene.runtime().lock(scene.handle(other), write)), 5);
-      scene.runtime().unlock(scene.handle(other));
-      scene.retire(other);
-    }
-    retired = true;
-    scene.destroy();
+  Scene scene(trial);
+  HeldTask::End const end{held};
+  std::uint32_t const adopted = scene.adopt(memory);
+  std::uint32_t const allocated = scene.allocate(64);
+  scene.task({{allocated, write}});
+  std::vector<std::uint64_t> const expected = scene.words(allocated);
+  Event const pending = scene.start({{allocated, unordered}, {adopted, unordered}}, begin);
+  scene.retire(allocated);
+  scene.retire(adopted);
+  for (int i = 0; i < 20; ++i) {
+    std::uint32_t const other = scene.allocate(64);
+    fill_words(words_of(scene.runtime().lock(scene.handle(other), write)), 5);
+    scene.runtime().unlock(scene.handle(other));
+    scene.retire(other);
   }
-  if (outside.joinable()) outside.join();
-  require(held, "adopted memory was released, though a task used it in no order");
-  require(same, "the data of a retired buffer changed while a task used it in no order");
+  while (words == nullptr && !scene.runtime().done(pending)) std::this_thread::yield();
+  require(memory.released == 0, "adopted memory was released, though a task used it in no order");
+  require(words == nullptr || std::equal(expected.begin(), expected.end(), words.load()),
+          "the data of a retired buffer changed while a task used it in no order");
+  held.release();
+  scene.destroy();
   require(memory.released == 1, "adopted memory was not released once");
 }
 

@@ -268,8 +268,7 @@ class RegionCalls {
   /// Overwrites what the handle names under a lock.
   void lock(Named const& named, Handle handle) {
     auto const bytes = runtime_.lock(handle, Access::write);
-    require(bytes.size() == span_of(named.region),
-            "a lock of a region is not from its first byte to its last");
+    require(bytes.size() == span_of(named.region), not_whole);
     Region at_start = named.region;
     at_start.offset = 0;
     each_run(at_start, [&](std::size_t begin, std::size_t end) {
@@ -287,6 +286,7 @@ class RegionCalls {
     if (model_.any_marked(named))
       return require_throws<TaskError>(call, "a lock to read marked bytes of a region");
     auto const bytes = call();
+    require(bytes.size() == span_of(named.region), not_whole);
     std::size_t wrong = 0;
     model_.each(named, [&](ByteModel::Byte& byte, std::size_t b) {
       wrong += bytes[b - named.region.offset] != byte.value;
@@ -299,6 +299,8 @@ class RegionCalls {
   void compare(std::size_t buffer) { compare(whole(buffer), handles_[buffer]); }
 
  private:
+  static constexpr char not_whole[] = "a lock of a region is not from its first byte to its last";
+
   void bind(std::size_t b) {
     for (auto& byte : model_.buffers[b]) byte = {};
     if (b % 2 == 0) {

@@ -88,6 +88,10 @@ class HeldTask {
     return {};
   }
   detail::StartNote note() { return {&HeldTask::start, this}; }
+  bool began() const {
+    nntile::detail::Lock const guard(mutex_);
+    return token_.finish != nullptr;
+  }
   void release() {
     Completion given;
     {
@@ -99,7 +103,7 @@ class HeldTask {
   }
 
  private:
-  nntile::detail::Mutex mutex_;
+  mutable nntile::detail::Mutex mutex_;
   Completion token_;
   bool released_ = false;
 };

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One check in one configuration of a runtime.
 
+#include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -141,6 +143,16 @@ inline constexpr Access update = Access::update;
 inline constexpr Access accumulate = Access::accumulate;
 inline constexpr Access write_disjoint = Access::write_disjoint;
 inline constexpr Access unordered = Access::unordered;
+
+/// The lifetimes of allocations that belong to a scope.
+inline constexpr Lifetime scoped_lifetimes[] = {Lifetime::step, Lifetime::scope, Lifetime::scratch,
+                                                Lifetime::staging};
+/// Calls check(one, other) with each of them once as either.
+template <class Check> void for_each_scoped_pair(Check check) {
+  constexpr std::size_t count = std::size(scoped_lifetimes);
+  for (std::size_t i = 0; i < count; ++i)
+    check(scoped_lifetimes[i], scoped_lifetimes[(i + 2) % count]);
+}
 
 /// "a ValueError".
 template <class E> constexpr char const* name_of_error() {
