@@ -24,13 +24,17 @@ enum class Wrong {
   done_says_yes,
   refuses_retire_in_flight,  // where the latest task is asynchronous
   locks_the_first_half,
+  refuses_scopes,  // of those lifetimes that are not of a step or an operation
+  keeps_scopes,    // their buffers outlive them
+  drives_itself,   // whatever own_driver says
 };
 
 /// Serial with calls that go wrong.
 class WrongSerial : public Serial {
  public:
   using Handle = Serial::Handle;
-  WrongSerial(Wrong wrong, RuntimeOptions const& options) : Serial(options), wrong_(wrong) {}
+  WrongSerial(Wrong wrong, RuntimeOptions const& options)
+      : Serial(constructed(wrong, options)), wrong_(wrong) {}
 
   bool done(Event event) {
     if (is(Wrong::done_is_for_its_thread)) check_thread();
@@ -57,6 +61,23 @@ class WrongSerial : public Serial {
     auto const bytes = Serial::lock(handle, access);
     return bytes.first(bytes.size() / (is(Wrong::locks_the_first_half) ? 2 : 1));
   }
+  ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here()) {
+    if (is(Wrong::refuses_scopes) && rare(lifetime)) throw ValueError("wrong: no such scopes");
+    open_ += rare(lifetime);
+    return Serial::open_scope(lifetime, site);
+  }
+  void close_scope(Lifetime lifetime, ScopeName name) {
+    Serial::close_scope(lifetime, name);
+    open_ -= rare(lifetime);
+  }
+  void close_scope(Lifetime lifetime) {
+    Serial::close_scope(lifetime);
+    open_ -= rare(lifetime);
+  }
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    bool const keeps = is(Wrong::keeps_scopes) && rare(lifetime) && open_ > 0;
+    return Serial::allocate(bytes, place, keeps ? Lifetime::persistent : lifetime);
+  }
   Handle adopt(std::span<std::byte> bytes, Place place, Release release) {
     if (!is(Wrong::done_throws_in_releases)) return Serial::adopt(bytes, place, release);
     release_ = release;
@@ -65,6 +86,13 @@ class WrongSerial : public Serial {
   }
 
  private:
+  static RuntimeOptions constructed(Wrong wrong, RuntimeOptions options) {
+    if (wrong == Wrong::drives_itself) options.own_driver = false;
+    return options;
+  }
+  static bool rare(Lifetime lifetime) {
+    return lifetime == Lifetime::scope || lifetime == Lifetime::staging;
+  }
   bool is(Wrong wrong) const { return wrong_ == wrong; }
   void check_thread() const {
     if (std::this_thread::get_id() != thread_) throw LifetimeError("wrong: another thread");
@@ -79,10 +107,11 @@ class WrongSerial : public Serial {
   std::thread::id const thread_ = std::this_thread::get_id();
   int submitted_ = 0;
   bool asynchronous_ = false;
+  int open_ = 0;  // scopes of the rare lifetimes
   bool in_release_ = false;
   Release release_;
 };
-static_assert(NestingRuntime<WrongSerial>);
+static_assert(ScopedRuntime<WrongSerial> && NestingRuntime<WrongSerial>);
 static_assert(RegionRuntime<WrongSerial>);
 
 testing::Report run(Wrong wrong, std::string const& only) {
@@ -136,4 +165,18 @@ TEST_CASE("a lock of too few bytes is not looked at beyond them", "[testing][wro
   check_fails(Wrong::locks_the_first_half, "a buffer may be written region by region",
               "a lock of a region is not from its first byte to its last");
   check_fails(Wrong::locks_the_first_half, "a body may wait for its tasks", "of 8 bytes gave 4");
+}
+
+TEST_CASE("scopes of every lifetime are tried", "[testing][wrong]") {
+  for (char const* const check : {"scopes retire exactly what", "a handle is refused once"}) {
+    check_fails(Wrong::refuses_scopes, check, "threw 'wrong: no such scopes'");
+    check_fails(Wrong::keeps_scopes, check, "threw nothing where a LifetimeError is due");
+  }
+}
+
+TEST_CASE("a driver that was to wait, and executes, is found", "[testing][wrong]") {
+  auto const report = run(Wrong::drives_itself, "a driver that only waits");
+  INFO(to_string(report, true));
+  CHECK(report.failed() == 1);
+  CHECK(run(Wrong::nothing, "a driver that only waits").left_out() == 1);
 }

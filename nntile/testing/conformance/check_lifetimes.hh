@@ -88,34 +88,39 @@ inline void retired_handles(Trial const& trial) {
                                        memory.released.load(), " times"));
 }
 
-inline void closed_scopes(Trial const& trial) {
-  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
+/// A scope of `one` that is closed too early, in every way, and then in time; `other` is inside.
+inline void closed_scopes_of(Trial const& trial, Lifetime one, Lifetime other) {
   Scene scene(trial);
   Subject& runtime = scene.runtime();
-  require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::step); },
+  require_throws<LifetimeError>([&] { runtime.close_scope(one); },
                                 "closing a scope that is not open");
   require_throws<LifetimeError>([&] { runtime.open_scope(Lifetime::persistent); },
                                 "opening a scope of persistent buffers");
   std::uint32_t const good = scene.allocate();
   scene.task({{good, write}});
-  runtime.open_scope(Lifetime::step);
-  std::uint32_t const inner = scene.allocate(4, Lifetime::step);
+  runtime.open_scope(one);
+  std::uint32_t const inner = scene.allocate(4, one);
   scene.task({{inner, write}});
-  require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::scratch); },
+  require_throws<LifetimeError>([&] { runtime.close_scope(other); },
                                 "closing a scope of a lifetime that is not open");
   (void)runtime.lock(scene.handle(inner), read);
-  require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::step); },
+  require_throws<LifetimeError>([&] { runtime.close_scope(one); },
                                 "closing a scope while a buffer of it is locked");
   runtime.unlock(scene.handle(inner));
-  runtime.open_scope(Lifetime::scratch);
-  require_throws<LifetimeError>([&] { runtime.close_scope(Lifetime::step); },
+  runtime.open_scope(other);
+  require_throws<LifetimeError>([&] { runtime.close_scope(one); },
                                 "closing a scope before one that was opened inside it");
   scene.task({{inner, update}});
-  runtime.close_scope(Lifetime::scratch);
+  runtime.close_scope(other);
   scene.task({{inner, update}});
-  runtime.close_scope(Lifetime::step);
+  runtime.close_scope(one);
   require_void(scene, scene.handle(inner), good, "a buffer whose scope has closed");
   scene.destroy();
+}
+
+inline void closed_scopes(Trial const& trial) {
+  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
+  for_each_scoped_pair([&](Lifetime one, Lifetime other) { closed_scopes_of(trial, one, other); });
 }
 
 inline void stray_unlocks(Trial const& trial) {

@@ -289,38 +289,46 @@ inline void locked_handles(Trial const& trial) {
   scene.runtime().wait_all();
 }
 
-inline void scopes(Trial const& trial) {
-  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
+/// Scopes of `one` around and in a scope of `other`.
+inline void scopes_of(Trial const& trial, Lifetime one, Lifetime other) {
   Scene scene(trial);
   Subject& runtime = scene.runtime();
-  for (Lifetime const lifetime : {Lifetime::step, Lifetime::scope, Lifetime::scratch})
-    require_throws<LifetimeError>([&] { scene.allocate(4, lifetime); },
-                                  "allocating without an open scope");
-  runtime.open_scope(Lifetime::step);
-  require_throws<LifetimeError>([&] { scene.allocate(4, Lifetime::scratch); },
-                                "a scratch buffer in a mere step");
-  std::uint32_t const outer = scene.allocate(4, Lifetime::step);
+  for (Lifetime const lifetime : scoped_lifetimes)
+    require_throws<LifetimeError>(
+        [&] { scene.allocate(4, lifetime); },
+        concat("allocating for a ", name_of(lifetime), " without an open scope"));
+  runtime.open_scope(one);
+  require_throws<LifetimeError>(
+      [&] { scene.allocate(4, other); },
+      concat("a buffer for a ", name_of(other), " in a scope of a mere ", name_of(one)));
+  std::uint32_t const outer = scene.allocate(4, one);
   std::uint32_t const kept = scene.allocate(4);
   scene.task({{outer, write}});
-  runtime.open_scope(Lifetime::scratch);
-  runtime.open_scope(Lifetime::step);
-  std::uint32_t const inner = scene.allocate(4, Lifetime::step);
-  std::uint32_t const scratch = scene.allocate(4, Lifetime::scratch);
+  runtime.open_scope(other);
+  runtime.open_scope(one);
+  std::uint32_t const inner = scene.allocate(4, one);
+  std::uint32_t const scratch = scene.allocate(4, other);
   scene.task({{inner, write}, {scratch, write}}, {.pauses = nap});
   scene.task({{inner, read}, {kept, write}}, {.pauses = nap});
   auto const before = scene.words(outer);
-  runtime.close_scope(Lifetime::step);  // inner ends, while its tasks may still run
+  runtime.close_scope(one);  // inner ends, while its tasks may still run
   scene.task({{scene.allocate(4), write}});
   require(scene.words(outer) == before, "a buffer of an outer scope ended with the inner one");
   scene.task({{outer, update}, {scratch, read}});
   scene.retire(scratch);  // earlier than its scope
-  runtime.close_scope(Lifetime::scratch);
+  runtime.close_scope(other);
   scene.task({{outer, update}, {kept, update}});
-  runtime.close_scope(Lifetime::step);
-  require_throws<LifetimeError>([&] { scene.allocate(4, Lifetime::step); },
-                                "allocating after the last scope closed");
+  runtime.close_scope(one);
+  require_throws<LifetimeError>(
+      [&] { scene.allocate(4, one); },
+      concat("allocating for a ", name_of(one), " after the last scope closed"));
   scene.task({{kept, update}});
   scene.destroy();
+}
+
+inline void scopes(Trial const& trial) {
+  if (!trial.scopes) throw LeftOut{"the runtime has no scopes of its own"};
+  for_each_scoped_pair([&](Lifetime one, Lifetime other) { scopes_of(trial, one, other); });
 }
 
 inline void scopes_do_not_wait(Trial const& trial) {

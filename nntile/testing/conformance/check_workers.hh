@@ -59,6 +59,37 @@ inline void readers_overlap(Trial const& trial) {
   scene.runtime().wait_all();
 }
 
+/// In every call that might run a task: a full window, too, blocks `submit`.
+inline void own_driver_only_waits(Trial const& trial) {
+  if (!trial.options.own_driver) throw LeftOut{"the driver executes tasks"};
+  std::thread::id const driver = std::this_thread::get_id();
+  std::atomic<int> on_driver{0};
+  auto body = [&](KernelCall const&) {
+    on_driver += std::this_thread::get_id() == driver;
+    return Status{};
+  };
+  auto start = [&](KernelCall const& call, Completion token) {
+    token.complete(body(call));
+    return Status{};
+  };
+  Scene scene(trial);
+  std::uint32_t const buffer = scene.allocate();
+  scene.task({{buffer, write}});
+  for (int i = 0; i < 20 * trial.rounds; ++i) {
+    scene.call({}, body);
+    Event const event = scene.call({{buffer, update}}, body);
+    while (i % 4 == 0 && !scene.runtime().done(event)) std::this_thread::yield();
+    if (i % 4 == 1) scene.runtime().wait(event);
+    scene.start({{buffer, update}}, start);
+    if (i % 4 == 2) (void)scene.words(buffer);
+    if (i % 4 == 3) scene.runtime().wait_all();
+  }
+  for (int i = 0; i < 20'000; ++i) scene.call({{buffer, update}}, body);
+  scene.runtime().wait_all();
+  require(on_driver == 0,
+          concat(on_driver.load(), " tasks ran on the driver, which is no worker here"));
+}
+
 inline void tasks_do_not_submit(Trial const& trial) {
   std::atomic<bool> threw{false};
   std::atomic<bool> threw_otherwise{false};
@@ -209,6 +240,7 @@ inline std::vector<NamedCheck> workers() {
   return {{"0, -1 and 1,025 workers are an error", impossible_workers},
           {"as many tasks run at one time as there are workers", workers_overlap},
           {"two readers of a buffer run at one time", readers_overlap},
+          {"a driver that only waits executes no task", own_driver_only_waits},
           {"a task that submits is refused, or nested", tasks_do_not_submit},
           {"several runtimes live side by side", several_runtimes},
           {"several threads drive a runtime each", runtimes_in_threads},
