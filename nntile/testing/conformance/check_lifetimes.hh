@@ -3,6 +3,8 @@
 // Checks: every call refuses a foreign or retired handle or event, and a refused call changes
 // nothing.
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -229,7 +231,7 @@ inline std::size_t address_space() {
   if (file == nullptr) return 0;
   if (std::fscanf(file, "%zu", &pages) != 1) pages = 0;
   std::fclose(file);
-  return pages * 4096;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 /// 2 GiB pass through, of which 1 GiB may be left: allocators and threads keep some.
