@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A runtime whose calls throw where they must not fails a check; the battery goes on, and ends.
+#include <cerrno>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 
+#include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/serial/nest.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/conformance.hh"
@@ -179,4 +182,39 @@ TEST_CASE("a driver that was to wait, and executes, is found", "[testing][wrong]
   INFO(to_string(report, true));
   CHECK(report.failed() == 1);
   CHECK(run(Wrong::nothing, "a driver that only waits").left_out() == 1);
+}
+
+TEST_CASE("a configuration that cannot be built is left out, whatever its constructor throws",
+          "[testing][wrong]") {
+  testing::ConformanceOptions options;
+  options.max_workers = 4;
+  options.only = "given nothing to do";
+  options.watchdog = testing::Watchdog::off();
+  auto const report_of = [&](auto refuse) {
+    auto const report = testing::conformance(
+        [&](RuntimeOptions const& one) {
+          refuse(one.workers.value_or(1));
+          return Ring(one);
+        },
+        options);
+    CHECK(report.passed());
+    return to_string(report);
+  };
+  auto const all = [](std::string const& text, int count) {
+    INFO(text);
+    CHECK(text.find(concat("in ", count, " configurations: ")) != std::string::npos);
+  };
+  all(report_of([](int) {}), 6);
+  all(report_of([](int workers) {
+        if (workers > 2) throw std::system_error(EAGAIN, std::generic_category(), "thread");
+      }),
+      4);
+  all(report_of([](int workers) {
+        if (workers > 2) throw 1;
+      }),
+      4);
+  all(report_of([](int workers) {
+        if (workers == 1) throw ValueError("wrong: 2 workers or more");
+      }),
+      4);
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -114,12 +115,12 @@ class Battery {
                   options.own_driver ? ", own driver" : "");
   }
 
-  /// The configurations that can be built. What a runtime refuses with an error of the library is
-  /// left out.
+  /// The configurations that can be built. What a runtime refuses with an exception is left out.
   std::vector<RuntimeOptions> configurations() {
     std::vector<RuntimeOptions> possible;
     for (bool const own : {false, true}) {
       if (!(own ? options_.own_driver : options_.helping_driver)) continue;
+      bool any = false;
       for (int workers = 1; workers <= options_.max_workers;
            workers = workers < options_.max_workers ? std::min(workers * 2, options_.max_workers)
                                                     : workers + 1) {
@@ -129,14 +130,18 @@ class Battery {
           auto const built = make_(candidate);
           replays_ = built->replays();
           scopes_ = built->has_scopes();
+          any = true;
           if (built->workers().cpu == workers)
             possible.push_back(candidate);
           else
             refuse(candidate, concat("workers() says ", built->workers().cpu));
-        } catch (Error const& error) {
+          continue;
+        } catch (std::exception const& error) {
           refuse(candidate, error.what());
-          break;  // this many is too many
+        } catch (...) {
+          refuse(candidate, "threw something that is no std::exception");
         }
+        if (any) break;  // this many is too many
       }
     }
     return possible;
