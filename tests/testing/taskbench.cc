@@ -290,3 +290,10 @@ TEST_CASE("a grid that cannot be is refused", "[testing][taskbench]") {
   CHECK_THROWS_AS(Grid(Pattern::fft, 8, 0), ValueError);
   CHECK_THROWS_WITH(pattern_of("ftt"), "taskbench: no pattern 'ftt'");
 }
+
+TEST_CASE("kernels on no thread are refused", "[testing][taskbench]") {
+  CHECK_THROWS_WITH(
+      iteration_ns(0),
+      "taskbench: kernels on 0 threads; a runtime with 1 CPU worker or more is measured");
+  CHECK_THROWS_AS(iteration_ns(-1), ValueError);
+}

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/core/error.hh"
 #include "nntile/testing/taskbench/grid.hh"
 
 namespace nntile::testing {
@@ -39,8 +40,11 @@ inline std::optional<double> metg(std::vector<EfficiencyPoint> points, double ta
 }
 
 /// Nanoseconds that a kernel's iteration takes a thread while `threads` run kernels at once; the
-/// best of several tries. Blocks: about 20 ms.
+/// best of several tries. Throws ValueError without threads. Blocks: about 20 ms.
 inline double iteration_ns(int threads) {
+  if (threads < 1)
+    throw ValueError(concat("taskbench: kernels on ", threads,
+                            " threads; a runtime with 1 CPU worker or more is measured"));
   constexpr std::int64_t iterations = 500'000;
   using Clock = std::chrono::steady_clock;
   double best = 0;
