@@ -3,6 +3,7 @@
 // A language model on batches of tokens: inputs, loss, gradients and optimizer.
 
 #include <concepts>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -95,7 +96,7 @@ class LanguageModelStep {
 
   /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the
   /// number that it is bound to. Throws ShapeError for a sequence below 0, ValueError for a start
-  /// below 0.
+  /// below 0, or so late that the last position is no Index.
   std::vector<Index> position_values() const { return position_values(positions_.shape()[0]); }
   static std::vector<Index> position_values(Index seq, Index start = 0) {
     if (seq < 0)
@@ -103,6 +104,10 @@ class LanguageModelStep {
     if (start < 0)
       throw ValueError(
           concat("position_values: a start at position ", start, "; 0 (the first) or more"));
+    constexpr Index last = std::numeric_limits<Index>::max();
+    if (seq > 0 && start > last - (seq - 1))
+      throw ValueError(concat("position_values: ", seq, " tokens from position ", start,
+                              "; the last is ", last, " or before"));
     std::vector<Index> values(static_cast<std::size_t>(seq));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<Index>(i);
     return values;

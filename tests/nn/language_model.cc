@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <limits>
 
 #include "nntile/graph/embed.hh"
 #include "nntile/graph/graph.hh"
@@ -221,4 +222,10 @@ TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
         "position_values: a sequence of -3 tokens; 0 or more");
   CHECK(message_of<ValueError>([] { (void)nn::LanguageModelStep::position_values(3, -2); }) ==
         "position_values: a start at position -2; 0 (the first) or more");
+  constexpr Index last = std::numeric_limits<Index>::max();
+  CHECK(nn::LanguageModelStep::position_values(2, last - 1) == std::vector<Index>{last - 1, last});
+  CHECK(message_of<ValueError>([] { (void)nn::LanguageModelStep::position_values(2, last); }) ==
+        "position_values: 2 tokens from position 9223372036854775807; the last is "
+        "9223372036854775807 or before");
+  CHECK(nn::LanguageModelStep::position_values(0, last).empty());
 }
