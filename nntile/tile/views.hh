@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -90,7 +91,15 @@ template <SpanView V> auto strided(V&& view, std::size_t) {
   return StridedView(view.data_handle(), extent, stride);
 }
 
-/// Throws ShapeError where the extents are not those, ValueError where there is no array.
+/// Whether two elements lie at one address: i * s == j * t for 0 < i < m and 0 < j < n.
+inline bool overlap(Index m, Index s, Index n, Index t) {
+  if (m < 2 || n < 2) return false;
+  Index const common = std::gcd(s, t);
+  return t / common < m && s / common < n;
+}
+
+/// Throws ShapeError where the extents are not those, ValueError where there is no array, or the
+/// strides of two dimensions make elements to read into one.
 template <class T>
 void check_view(StridedView<T> const& view, Shape const& shape, std::string const& who, bool in) {
   if (!(view.shape() == shape))
@@ -107,6 +116,13 @@ void check_view(StridedView<T> const& view, Shape const& shape, std::string cons
       throw ValueError(concat(who, ": a view to read into whose stride along dimension ", d,
                               " is 0: its elements are one"));
   }
+  if (in) return;
+  for (std::size_t b = 1; b < shape.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (overlap(shape[a], view.stride(a), shape[b], view.stride(b)))
+        throw ValueError(concat(who, ": a view to read into whose strides along dimensions ", a,
+                                " and ", b, ", ", view.stride(a), " and ", view.stride(b),
+                                ", make two of its elements one"));
 }
 
 /// Calls run(elements of the view, elements of the tile, count) for each column of a tile.

@@ -78,6 +78,23 @@ TEST_CASE("a stride of 0 spreads what is written, and is not read into", "[tile]
         "tile 'a': a view to read into whose stride along dimension 1 is 0: its elements are one");
 }
 
+TEST_CASE("a view whose elements overlap is not read into", "[tile][views]") {
+  Serial runtime;
+  Tile<float, Serial> const tile(runtime, {3, 2}, "a");
+  std::vector<float> const values = ramp(6);
+  tile.write(values);
+  std::vector<float> out(12, -1);
+  auto const view = [&](int s, int t) { return Mdspan<float, 2>{out.data(), {3, 2}, {s, t}}; };
+  CHECK(message_of<ValueError>([&] { tile.read(view(1, 1)); }) ==
+        "tile 'a': a view to read into whose strides along dimensions 0 and 1, 1 and 1, make two "
+        "of its elements one");
+  CHECK_THROWS_AS(tile.read(view(2, 4)), ValueError);
+  CHECK(out == std::vector<float>(12, -1));
+  tile.read(view(2, 3));  // they cross, and do not meet
+  CHECK(out == std::vector<float>{0, -1, 1, 3, 2, 4, -1, 5, -1, -1, -1, -1});
+  tile.write(view(1, 1));
+}
+
 TEST_CASE("views that do not fit are refused in words", "[tile][views]") {
   Serial runtime;
   Tile<float, Serial> const tile(runtime, {3, 4}, "a");
