@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 
@@ -126,6 +128,19 @@ TEST_CASE("a job that names memory which was freed loses the device", "[testing]
   rig.launch(put_codelet, rig.alone, &rig.value);
   CHECK(rig.ended(rig.device.mark({})) == StreamProgress::failed);
   CHECK(std::string(rig.text) == "the devices are lost: put used memory that was freed");
+}
+
+TEST_CASE("a failure longer than its text is cut, and ends", "[testing][device_streams]") {
+  Rig rig;
+  std::string const name(status_text_bytes, 'n');
+  Codelet long_named = put_codelet;
+  long_named.name = name.c_str();
+  std::fill(std::begin(rig.text), std::end(rig.text), 'x');
+  rig.device.free(rig.there, sizeof(long), device(0));
+  rig.launch(long_named, rig.alone, &rig.value);
+  CHECK(rig.ended(rig.device.mark({})) == StreamProgress::failed);
+  CHECK(rig.text[status_text_bytes - 2] == 'n');
+  CHECK(rig.text[status_text_bytes - 1] == 0);
 }
 
 TEST_CASE("freeing memory that a job uses loses the device", "[testing][device_streams]") {

@@ -156,6 +156,7 @@ class EmulatedStream {
     bool const lost = machine_.fails(EmulatedCall::query) || machine_.lost();
     if (failure == failures_.end() && !lost) return StreamProgress::ended;
     std::strncpy(text, lost ? machine_.why() : failure->second.c_str(), status_text_bytes - 1);
+    text[status_text_bytes - 1] = 0;
     if (failure != failures_.end()) failures_.erase(failure);
     return StreamProgress::failed;
   }
