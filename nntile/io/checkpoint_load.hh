@@ -79,7 +79,9 @@ class Checkpoint {
         return std::vector<std::byte>();
       });
       (void)exchange(link, call, [&] {
-        for (TensorTarget const& target : targets) deliver(target, files);
+        detail::fill_or_abandon(targets, [&] {
+          for (TensorTarget const& target : targets) deliver(target, files);
+        });
         return std::vector<std::byte>();
       });
     });

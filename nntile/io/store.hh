@@ -17,15 +17,17 @@ namespace nntile::io {
 
 namespace detail {
 
-/// Fills the tiles of one tensor from pieces, each byte once. A tile stays locked from its first
-/// byte to its last: a lock for `write` hands out all of the tile, and a runtime that stages keeps
-/// nothing of what an earlier one was given.
+/// Fills the tiles of one tensor from pieces that come upwards; one that does not begins the tensor
+/// anew. A tile stays locked from its first byte to its last: a lock for `write` hands out all of
+/// the tile, and a runtime that stages keeps nothing of what an earlier one was given.
 template <Runtime R> class TileFill {
  public:
   TileFill(TensorStore<R>& store, typename TensorStore<R>::Stored const& to)
       : store_(store), to_(to), tiles_(to.tiles.size()) {}
 
   void write(std::uint64_t offset, std::span<std::byte const> bytes) {
+    if (offset < end_) abandon();
+    end_ = offset + bytes.size();
     nntile::detail::for_each_run_in(
         to_.spec.tiling, size_of(to_.spec.dtype), to_.spec.column_unit, offset, bytes.size(),
         [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
@@ -35,6 +37,12 @@ template <Runtime R> class TileFill {
           std::memcpy(filling.bytes->data() + in_tile, bytes.data() + at, count);
           if ((filling.left -= count) == 0) filling.bytes.reset();
         });
+  }
+
+  /// Unlocks the tiles that are being filled, of which nothing holds then.
+  void abandon() {
+    for (Filling& filling : tiles_) filling.bytes.reset();
+    end_ = 0;
   }
 
  private:
@@ -52,6 +60,7 @@ template <Runtime R> class TileFill {
   TensorStore<R>& store_;
   typename TensorStore<R>::Stored const& to_;
   std::vector<Filling> tiles_;
+  std::uint64_t end_ = 0;  // of what has come
 };
 
 /// Assigns tiles to the ranks that write them, alike on all ranks, from the tiles that each holds.
@@ -193,8 +202,9 @@ std::vector<TensorShare> shares_of(TensorStore<R>& store, Wanted&& wanted) {
   return shares;
 }
 
-/// The same tensors, to be written: each byte once. A tile is locked while it is being filled. A
-/// rank takes the bytes of the tiles that it holds. Throws GraphError for an adopted input.
+/// The same tensors, to be written: each byte once. A tile is locked while it is being filled; a
+/// load that throws leaves none locked, and may be tried again. A rank takes the bytes of the tiles
+/// that it holds. Throws GraphError for an adopted input.
 template <Runtime R, class Wanted>
 std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
   std::vector<TensorTarget> targets;
@@ -215,7 +225,8 @@ std::vector<TensorTarget> targets_of(TensorStore<R>& store, Wanted&& wanted) {
                            return !to->elsewhere[static_cast<std::size_t>(tile)];
                          return std::find(to->elsewhere.begin(), to->elsewhere.end(), false) !=
                                 to->elsewhere.end();
-                       }});
+                       },
+                       [fill] { fill->abandon(); }});
   }
   return targets;
 }

@@ -33,6 +33,9 @@ struct TensorTarget {
   /// Whether it takes anything of that tile of a tensor that is cut so, or, without borders, of the
   /// whole: what it does not want may be given as any bytes. All, where it does not say.
   std::function<bool(Borders const& borders, Index tile)> wants = {};
+  /// Lets go of what it holds between writes; called where a load throws, which may be another
+  /// tensor's. What was written is of no use then, and the next write begins anew.
+  std::function<void()> abandon = {};
 };
 
 /// A tensor that ranks write together, each what it holds: one of them all of it, or several its
@@ -183,6 +186,17 @@ inline WrittenFile save_tensors(std::string const& path, std::span<TensorSource 
 
 namespace detail {
 
+/// Calls fill(), which writes to the targets; where it throws, they let go of what they hold.
+template <class Fill> void fill_or_abandon(std::span<TensorTarget const> targets, Fill fill) {
+  try {
+    fill();
+  } catch (...) {
+    for (TensorTarget const& target : targets)
+      if (target.abandon) target.abandon();
+    throw;
+  }
+}
+
 /// Compares what files hold with what is wanted, then reads. `find(name)` is a LocatedTensor, and
 /// throws where there is none.
 template <class Find>
@@ -197,14 +211,16 @@ void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_
                                describe(dtype, target.shape), " here"));
   }
   PieceBuffer buffer;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    LocatedTensor const& from = located[i];
-    for_each_piece(from.entry.shape, from.entry.bytes(), piece_bytes,
-                   [&](std::uint64_t offset, std::uint64_t bytes) {
-                     from.file->read(from.entry, offset, buffer.of(bytes));
-                     targets[i].write(offset, buffer.of(bytes));
-                   });
-  }
+  fill_or_abandon(targets, [&] {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      LocatedTensor const& from = located[i];
+      for_each_piece(from.entry.shape, from.entry.bytes(), piece_bytes,
+                     [&](std::uint64_t offset, std::uint64_t bytes) {
+                       from.file->read(from.entry, offset, buffer.of(bytes));
+                       targets[i].write(offset, buffer.of(bytes));
+                     });
+    }
+  });
 }
 
 /// The end of an error for a caller without targets.

@@ -4,10 +4,12 @@
 #include "nntile/io/store.hh"
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
+#include "nntile/io/checkpoint.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/io/scratch.hh"
@@ -47,23 +49,87 @@ class Staging : public Serial {
 };
 static_assert(Runtime<Staging>);
 
+/// A file with a tensor of 20 by 30, and a store that has it in tiles.
+struct Loaded {
+  static constexpr std::uint64_t piece = 3 * 20 * sizeof(float);
+
+  Scratch scratch;
+  std::string path = scratch / "x.safetensors";
+  std::vector<float> values = std::vector<float>(20 * 30);
+  Staging runtime;
+  TensorStore<Staging> store{runtime};
+
+  Loaded() {
+    std::iota(values.begin(), values.end(), 1.0f);
+    TensorSource const source =
+        source_of("x", DType::fp32, {20, 30}, std::as_bytes(std::span(values)));
+    (void)save_tensors(path, std::span(&source, 1));
+    LogicalGraph graph;
+    gelutanh(graph.parameter({.shape = {20, 30}, .axes = "m n"}, "x")).mark_output();
+    (void)compile(graph, store, {.cuts = {{"m", {7}}, {"n", {8}}}});
+  }
+  void load(std::span<TensorTarget const> targets, Fault const* fault = nullptr) const {
+    load_tensors(SafetensorsFile::open(path, Reading::lenient, fault), targets, Extra::refused,
+                 piece);
+  }
+};
+
+/// Reads of a file of which the fifth fails: two are of the header.
+Fault fifth_read_fails() {
+  return {[reads = 0](FileStep step, std::string const&, std::size_t&) mutable {
+    return step == FileStep::read && ++reads == 5 ? EIO : 0;
+  }};
+}
+
 }  // namespace
 
 TEST_CASE("a tile is locked for writing once, from its first byte to its last", "[io][staged]") {
-  Scratch const scratch;
-  std::vector<float> values(20 * 30);
-  std::iota(values.begin(), values.end(), 1.0f);
-  std::string const path = scratch.path() + "/x.safetensors";
-  TensorSource const source =
-      source_of("x", DType::fp32, {20, 30}, std::as_bytes(std::span(values)));
-  (void)save_tensors(path, std::span(&source, 1));
+  Loaded of;
+  of.load(targets_of(of.store, is_parameter));
+  CHECK(of.store.read<float>("x") == of.values);
+}
 
-  LogicalGraph graph;
-  gelutanh(graph.parameter({.shape = {20, 30}, .axes = "m n"}, "x")).mark_output();
-  Staging runtime;
-  TensorStore<Staging> store(runtime);
-  auto const run = compile(graph, store, {.cuts = {{"m", {7}}, {"n", {8}}}});
-  SafetensorsFile const file = SafetensorsFile::open(path);
-  load_tensors(file, targets_of(store, is_parameter), Extra::refused, 3 * 20 * sizeof(float));
-  CHECK(store.read<float>("x") == values);
+TEST_CASE("a load that failed leaves no tile locked", "[io][staged]") {
+  Loaded of;
+  auto const targets = targets_of(of.store, is_parameter);
+  Fault const fault = fifth_read_fails();
+  CHECK_THROWS_AS(of.load(targets, &fault), Error);
+  CHECK_NOTHROW(of.store.write<float>("x", of.values));
+  CHECK(of.store.read<float>("x") == of.values);
+}
+
+TEST_CASE("a load after one that failed fills the same targets", "[io][staged]") {
+  Loaded of;
+  auto const targets = targets_of(of.store, is_parameter);
+  Fault const fault = fifth_read_fails();
+  CHECK_THROWS_AS(of.load(targets, &fault), Error);
+  of.load(targets);
+  CHECK(of.store.read<float>("x") == of.values);
+}
+
+TEST_CASE("bytes from the first on begin a tensor anew", "[io][staged]") {
+  Loaded of;
+  auto const targets = targets_of(of.store, is_parameter);
+  auto const bytes = std::as_bytes(std::span(of.values));
+  targets[0].write(0, bytes.first(of.piece));
+  for (std::uint64_t at = 0; at < bytes.size(); at += of.piece)
+    targets[0].write(at, bytes.subspan(at, of.piece));
+  CHECK(of.store.read<float>("x") == of.values);
+}
+
+TEST_CASE("a checkpoint whose disk fails while it is delivered leaves no tile locked",
+          "[io][staged]") {
+  Loaded of;
+  CheckpointDirectory directory(of.scratch / "run");
+  TensorSource const source =
+      source_of("x", DType::fp32, {20, 30}, std::as_bytes(std::span(of.values)));
+  std::string const path = directory.save(Json::object(), {}, std::span(&source, 1)).path;
+  auto const targets = targets_of(of.store, is_parameter);
+  std::vector<TensorTarget> broken{targets};
+  broken[0].write = [&](std::uint64_t offset, std::span<std::byte const> bytes) {
+    targets[0].write(offset, bytes.first(of.piece));
+    throw Error("the disk failed");
+  };
+  CHECK_THROWS_AS(Checkpoint::open(path).load(broken), Error);
+  CHECK_NOTHROW(of.store.write<float>("x", of.values));
 }
