@@ -84,6 +84,16 @@ template <class Described> std::uint64_t bytes_of_tensor(Described const& tensor
   return *bytes;
 }
 
+/// The tensor whose bytes are those of memory. Throws ShapeError where it has others.
+template <class Described>
+Described in_memory(Described tensor, std::span<std::byte const> memory) {
+  if (std::uint64_t const bytes = bytes_of_tensor(tensor); bytes != memory.size())
+    throw ShapeError(concat(in_quotes(tensor.name), ' ', to_string(tensor.shape), " of ",
+                            name_of(file_dtype_of(tensor.dtype)), " has ", bytes,
+                            " bytes, the memory given for it ", memory.size()));
+  return tensor;
+}
+
 /// "F32 [2, 3]".
 inline std::string describe(FileDType dtype, FileShape const& shape) {
   return concat(name_of(dtype), ' ', to_string(shape));
@@ -91,24 +101,29 @@ inline std::string describe(FileDType dtype, FileShape const& shape) {
 
 }  // namespace detail
 
-/// A source that reads contiguous memory, which outlives it.
+/// A source that reads contiguous memory, which outlives it. Throws ShapeError where that has more
+/// or fewer bytes than the tensor.
 inline TensorSource source_of(std::string name, DType dtype, Shape const& shape,
                               std::span<std::byte const> memory) {
-  return {std::move(name), dtype, file_shape_of(shape),
-          [memory](std::uint64_t offset, std::span<std::byte> out) {
-            std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(offset), out.size(),
-                        out.begin());
-          }};
+  return detail::in_memory(TensorSource{std::move(name), dtype, file_shape_of(shape),
+                                        [memory](std::uint64_t offset, std::span<std::byte> out) {
+                                          std::copy_n(
+                                              memory.begin() + static_cast<std::ptrdiff_t>(offset),
+                                              out.size(), out.begin());
+                                        }},
+                           memory);
 }
 
-/// A target that fills contiguous memory, which outlives it.
+/// A target that fills contiguous memory, by the same rules.
 inline TensorTarget target_of(std::string name, DType dtype, Shape const& shape,
                               std::span<std::byte> memory) {
-  return {std::move(name), dtype, file_shape_of(shape),
-          [memory](std::uint64_t offset, std::span<std::byte const> bytes) {
-            std::copy(bytes.begin(), bytes.end(),
-                      memory.begin() + static_cast<std::ptrdiff_t>(offset));
-          }};
+  return detail::in_memory(
+      TensorTarget{std::move(name), dtype, file_shape_of(shape),
+                   [memory](std::uint64_t offset, std::span<std::byte const> bytes) {
+                     std::copy(bytes.begin(), bytes.end(),
+                               memory.begin() + static_cast<std::ptrdiff_t>(offset));
+                   }},
+      memory);
 }
 
 /// The hash of names, dtypes, shapes and bytes of all tensors, in the order of their names: equal

@@ -57,6 +57,19 @@ TEST_CASE("a single file and a directory with one are sets too", "[io][safetenso
   CHECK_THAT(thrown([&] { SafetensorsSet::open(scratch / "none"); }), Contains("No such file"));
 }
 
+TEST_CASE("memory that is not a tensor's size is refused", "[io][safetensors_set]") {
+  float values[3] = {};
+  for (std::size_t const size : {std::size_t{1}, std::size_t{3}}) {
+    auto const memory = std::as_writable_bytes(std::span(values).first(size));
+    std::string const words =
+        concat("'w' [2] of F32 has 8 bytes, the memory given for it ", 4 * size);
+    CHECK(thrown<ShapeError>([&] { (void)source_of("w", DType::fp32, {2}, memory); }) == words);
+    CHECK(thrown<ShapeError>([&] { (void)target_of("w", DType::fp32, {2}, memory); }) == words);
+  }
+  CHECK_THROWS_AS(source_of("w", DType::fp32, {INT64_MAX, 8}, {}), ShapeError);
+  CHECK_NOTHROW(source_of("w", DType::fp32, {0, 8}, {}));
+}
+
 TEST_CASE("an index that lies is refused", "[io][safetensors_set]") {
   Scratch const scratch;
   write_two(scratch);
