@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -242,16 +243,20 @@ void load_located(std::span<TensorTarget const> targets, Find find, std::uint64_
 inline constexpr std::string_view nothing_to_load =
     ", and no tensor was given to load it into; a store has tensors once graphs are compiled on it";
 
-inline void refuse_unwanted(std::span<TensorTarget const> targets, std::string_view name,
-                            std::string const& path) {
-  if (is_padding(name)) return;
-  if (targets.empty())
+using Names = std::set<std::string_view>;
+inline Names names_of(std::span<TensorTarget const> targets) {
+  Names names;
+  for (TensorTarget const& target : targets) names.insert(target.name);
+  return names;
+}
+
+inline void refuse_unwanted(Names const& wanted, std::string_view name, std::string const& path) {
+  if (is_padding(name) || wanted.contains(name)) return;
+  if (wanted.empty())
     throw FormatError(
         concat(path_in_quotes(path), " has tensor ", in_quotes(name), nothing_to_load));
-  if (std::none_of(targets.begin(), targets.end(),
-                   [&](TensorTarget const& target) { return target.name == name; }))
-    throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(name),
-                             " is not among those to load; Extra::ignored leaves it out"));
+  throw FormatError(concat(path_in_quotes(path), ": tensor ", in_quotes(name),
+                           " is not among those to load; Extra::ignored leaves it out"));
 }
 
 }  // namespace detail
@@ -263,8 +268,9 @@ inline void load_tensors(SafetensorsFile const& file, std::span<TensorTarget con
                          std::uint64_t piece_bytes = default_piece_bytes) {
   detail::with_memory_for("read", file.path(), [&] {
     if (extra == Extra::refused)
-      for (TensorEntry const entry : file.entries())
-        detail::refuse_unwanted(targets, entry.name, file.path());
+      for (detail::Names const wanted = detail::names_of(targets);
+           TensorEntry const entry : file.entries())
+        detail::refuse_unwanted(wanted, entry.name, file.path());
     detail::load_located(
         targets, [&](std::string const& name) { return LocatedTensor{&file, file.at(name)}; },
         piece_bytes);
@@ -277,8 +283,8 @@ inline void load_tensors(SafetensorsSet const& set, std::span<TensorTarget const
                          std::uint64_t piece_bytes = default_piece_bytes) {
   detail::with_memory_for("read", set.path(), [&] {
     if (extra == Extra::refused)
-      set.for_each([&](LocatedTensor const& located) {
-        detail::refuse_unwanted(targets, located.entry.name, located.file->path());
+      set.for_each([&, wanted = detail::names_of(targets)](LocatedTensor const& located) {
+        detail::refuse_unwanted(wanted, located.entry.name, located.file->path());
       });
     detail::load_located(
         targets, [&](std::string const& name) { return set.at(name); }, piece_bytes);
