@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes safetensors files, in any order of the tensors and of the bytes of each.
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -76,8 +78,8 @@ class SafetensorsWriter {
     return header_.size() + (entries_.empty() ? 0 : entries_.back().end);
   }
 
-  /// Writes bytes of a tensor from byte `offset` on. Every byte is written once. Throws ShapeError
-  /// beyond its end.
+  /// Writes bytes of a tensor from byte `offset` on. Every byte is written once, unless its write
+  /// failed. Throws ShapeError beyond its end, ValueError for bytes that were written.
   void write(std::string_view name, std::uint64_t offset, std::span<std::byte const> bytes) {
     auto const found = places_.find(name);
     if (found == places_.end())
@@ -92,8 +94,10 @@ class SafetensorsWriter {
       for (std::byte const value : bytes)
         if (value > std::byte{1})
           throw ValueError(concat(in_quotes(name), " is BOOL but holds a byte other than 0 and 1"));
+    Written& written = written_[found->second];
+    check_unwritten(written, name, offset, bytes.size());
     file_.file().write_at(header_.size() + entry.begin + offset, bytes);
-    written_[found->second] += bytes.size();
+    note(written, offset, bytes.size());
   }
   /// Writes a whole tensor.
   void write(std::string_view name, std::span<std::byte const> bytes) { write(name, 0, bytes); }
@@ -101,14 +105,45 @@ class SafetensorsWriter {
   /// Makes the file durable and visible. Throws ValueError when bytes of a tensor are missing.
   void commit() {
     for (std::size_t i = 0; i < entries_.size(); ++i)
-      if (written_[i] != entries_[i].bytes())
-        throw ValueError(concat(path_in_quotes(file_.path()), ": ", written_[i], " of ",
+      if (std::uint64_t const bytes = total(written_[i]); bytes != entries_[i].bytes())
+        throw ValueError(concat(path_in_quotes(file_.path()), ": ", bytes, " of ",
                                 entries_[i].bytes(), " bytes of ", in_quotes(entries_[i].name),
                                 " were written"));
     file_.commit();
   }
 
  private:
+  using Written = std::map<std::uint64_t, std::uint64_t>;  // begins and ends, apart: few
+
+  void check_unwritten(Written const& written, std::string_view name, std::uint64_t offset,
+                       std::size_t bytes) const {
+    auto const behind = written.lower_bound(offset + bytes);
+    if (bytes == 0 || behind == written.begin()) return;
+    auto const [begin, end] = *std::prev(behind);
+    if (end > offset)
+      throw ValueError(concat("write of bytes ", offset, " to ", offset + bytes - 1, " of ",
+                              in_quotes(name), " in ", path_in_quotes(file_.path()), ": bytes ",
+                              begin, " to ", end - 1, " were written"));
+  }
+  static void note(Written& written, std::uint64_t offset, std::size_t bytes) {
+    if (bytes == 0) return;
+    std::uint64_t end = offset + bytes;
+    if (auto const next = written.find(end); next != written.end()) {
+      end = next->second;
+      written.erase(next);
+    }
+    auto const behind = written.lower_bound(offset);
+    if (behind != written.begin() && std::prev(behind)->second == offset)
+      std::prev(behind)->second = end;
+    else
+      written.emplace(offset, end);
+  }
+  static std::uint64_t total(Written const& written) {
+    std::uint64_t bytes = 0;
+    for (auto const& [begin, end] : written) bytes += end - begin;
+    return bytes;
+  }
+
   std::string checked_header(std::string const& path, FileMetadata metadata) const {
     metadata.emplace("format", "pt");
     std::string text = header_text(entries_, metadata);
@@ -120,7 +155,7 @@ class SafetensorsWriter {
 
   std::vector<TensorEntry> entries_;
   std::map<std::string_view, std::size_t> places_;  // views of the names in entries_
-  std::vector<std::uint64_t> written_;
+  std::vector<Written> written_;
   std::string header_;
   PendingFile file_;
 };

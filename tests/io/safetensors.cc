@@ -145,6 +145,36 @@ TEST_CASE("a file without all of its data is not committed", "[io][safetensors]"
   CHECK(list_directory(scratch.path()).empty());
 }
 
+TEST_CASE("bytes of a tensor that come twice are refused", "[io][safetensors]") {
+  Scratch const scratch;
+  SafetensorsWriter writer(scratch / "a", {{"w", FileDType::u8, {9}}});
+  writer.write("w", 3, bytes_of("def"));
+  for (std::uint64_t const at : {1, 3, 4, 5})
+    CHECK_THAT(thrown<ValueError>([&] { writer.write("w", at, bytes_of("xyz")); }),
+               Contains(concat("bytes ", at, " to ", at + 2, " of 'w' in '")) &&
+                   Contains("bytes 3 to 5 were written"));
+  writer.write("w", 0, bytes_of("abc"));
+  writer.write("w", 3, bytes_of(""));
+  CHECK_THROWS_AS(writer.write("w", bytes_of("abcdefghi")), ValueError);
+  CHECK_THROWS_AS(writer.commit(), ValueError);
+  writer.write("w", 6, bytes_of("ghi"));
+  writer.commit();
+  CHECK(get(scratch / "a").ends_with("abcdefghi"));
+}
+
+TEST_CASE("bytes whose write failed may come again", "[io][safetensors]") {
+  Scratch const scratch;
+  int writes = 0;
+  Fault const fault{[&](FileStep step, std::string const&, std::size_t&) {
+    return step == FileStep::write && ++writes == 2 ? ENOSPC : 0;
+  }};
+  SafetensorsWriter writer(scratch / "a", {{"w", FileDType::u8, {3}}}, {.fault = &fault});
+  CHECK_THROWS_AS(writer.write("w", bytes_of("abc")), Error);
+  writer.write("w", bytes_of("abc"));
+  writer.commit();
+  CHECK(get(scratch / "a").ends_with("abc"));
+}
+
 TEST_CASE("tensors that no file can hold are refused", "[io][safetensors]") {
   auto const refused = [](std::vector<io::TensorSpec> specs) {
     return thrown([&] { lay_out(std::move(specs)); });
