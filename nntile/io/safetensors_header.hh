@@ -187,6 +187,7 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t largest_header = 100'000'000;  // bytes; the reference's limit
 inline constexpr std::size_t longest_name = 65'536;           // bytes; ours, of what is written
 inline constexpr std::size_t largest_file_rank = 64;          // ours
+inline constexpr std::uint64_t largest_extent = (std::uint64_t{1} << 48) - 1;  // its schema's
 
 constexpr bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 inline std::string control_problem(char c) {

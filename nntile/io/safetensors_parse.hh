@@ -301,10 +301,9 @@ class HeaderReader {
     if (*bytes != record.end - record.begin)
       wrong(name_of(record.dtype), ' ', to_string(shape), " has ", *bytes,
             " bytes but data_offsets span ", record.end - record.begin);
-    constexpr std::uint64_t schema_limit = (std::uint64_t{1} << 48) - 1;
     if (reading_ == Reading::strict)
       for (std::uint64_t const extent : shape)
-        if (extent > schema_limit) wrong("extent ", extent, " exceeds 2^48 - 1");
+        if (extent > largest_extent) wrong("extent ", extent, " exceeds 2^48 - 1");
   }
 
   std::string_view source_;

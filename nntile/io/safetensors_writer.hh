@@ -35,11 +35,17 @@ inline std::vector<TensorEntry> lay_out(std::vector<TensorSpec> specs) {
       throw ValueError("safetensors: " + problem);
     if (spec.name == metadata_key)
       throw ValueError(concat("safetensors: ", in_quotes(spec.name), " is no tensor's name"));
+    if (is_padding(spec.name))
+      throw ValueError(concat("safetensors: ", in_quotes(spec.name), " is no tensor's name: ",
+                              "readers skip those that begin with '", padding_prefix, "'"));
     if (!names.insert(spec.name).second)
       throw ValueError(concat("safetensors: ", in_quotes(spec.name), " comes twice"));
     auto const bytes = byte_count(spec.dtype, spec.shape);
     std::uint64_t end = 0;
-    if (!bytes || spec.shape.size() > largest_file_rank || __builtin_add_overflow(at, *bytes, &end))
+    bool const extents = std::all_of(spec.shape.begin(), spec.shape.end(),
+                                     [](std::uint64_t extent) { return extent <= largest_extent; });
+    if (!bytes || !extents || spec.shape.size() > largest_file_rank ||
+        __builtin_add_overflow(at, *bytes, &end))
       throw ShapeError(concat("safetensors: ", in_quotes(spec.name), ' ', to_string(spec.shape),
                               " of ", name_of(spec.dtype), " cannot be stored"));
     entries.push_back({spec.name, spec.dtype, spec.shape, at, end});

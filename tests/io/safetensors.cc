@@ -188,6 +188,11 @@ TEST_CASE("tensors that no file can hold are refused", "[io][safetensors]") {
   CHECK_THAT(refused({{"a", FileDType::f4, {3}}}), Contains("'a' [3] of F4 cannot be stored"));
   CHECK_THAT(refused({{"a", FileDType::f64, {1u << 31, 1u << 31, 2}}}),
              Contains("cannot be stored"));
+  CHECK_THAT(refused({{"a", FileDType::u8, {0, std::uint64_t{1} << 48}}}),
+             Contains("cannot be stored"));
+  CHECK_NOTHROW(lay_out({{"a", FileDType::u8, {0, largest_extent}}}));
+  CHECK_THAT(refused({{"__pad__/a", FileDType::f32, {}}}),
+             Contains("'__pad__/a' is no tensor's name: readers skip"));
   Scratch const scratch;
   CHECK_THAT(
       thrown<ValueError>([&] { SafetensorsWriter(scratch / "a", {{"\xff", FileDType::f32, {}}}); }),
