@@ -69,8 +69,9 @@ class CheckpointDirectory {
 
   /// Saves a checkpoint of `state.step`; one of the same step is replaced in one rename. Throws
   /// Error when the disk fails or the path leads to another directory than it did, ValueError for
-  /// numbers that are not finite and for a model that is no object, OutOfMemory; older checkpoints
-  /// are untouched then. Blocks: until everything is on the disk.
+  /// what no manifest holds: numbers that are not finite, a model that is no object or nested too
+  /// deep, two tensors of one name; OutOfMemory. Older checkpoints are untouched then. Blocks:
+  /// until everything is on the disk.
   SavedCheckpoint save(Json const& model, TrainingState const& state,
                        std::span<TensorSource const> tensors) {
     if (link_.ranks != 1)

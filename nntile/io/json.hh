@@ -12,6 +12,8 @@ namespace nntile::io {
 
 /// As deep as anything is read: a container within a container counts as two.
 inline constexpr int deepest_json = 127;
+/// And as deep as it is read unless the reader says more.
+inline constexpr int usual_json_depth = 32;
 
 namespace detail {
 
@@ -116,7 +118,8 @@ inline JsonView root_of(std::string_view text) {
 /// what is returned. Throws FormatError that names `source` and the byte; also for a key that comes
 /// twice, a number that no double can hold, and nesting deeper than `max_depth`. Cost: two passes.
 /// Allocates: four bytes for each key of the objects that are open at a time, less than the text.
-inline JsonView parse_json(std::string_view text, std::string_view source, int max_depth = 32) {
+inline JsonView parse_json(std::string_view text, std::string_view source,
+                           int max_depth = usual_json_depth) {
   detail::check_json_bytes(text, source);
   detail::JsonCheck check(source, "", max_depth);
   detail::JsonParser(text, check).parse();
@@ -125,11 +128,12 @@ inline JsonView parse_json(std::string_view text, std::string_view source, int m
   return detail::root_of(text);
 }
 /// A literal: which otherwise fits both the text above and the string below.
-inline JsonView parse_json(char const* text, std::string_view source, int max_depth = 32) {
+inline JsonView parse_json(char const* text, std::string_view source,
+                           int max_depth = usual_json_depth) {
   return parse_json(std::string_view(text), source, max_depth);
 }
 /// A text that would not live as long.
-JsonView parse_json(std::string const&&, std::string_view, int = 32) = delete;
+JsonView parse_json(std::string const&&, std::string_view, int = usual_json_depth) = delete;
 
 /// The member of an object as T. Throws FormatError that names source and key where it is missing
 /// or of another type.

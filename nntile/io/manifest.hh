@@ -111,7 +111,19 @@ inline Json state_to_json(TrainingState const& state) {
   return json;
 }
 
-/// A manifest whose `model` or `run` is no object could not be opened.
+/// Containers within one another, the value included.
+inline int levels_of(Json const& value) {
+  int inside = 0;
+  if (value.is_array())
+    for (Json const& element : value.elements()) inside = std::max(inside, levels_of(element));
+  else if (value.is_object())
+    for (auto const& [key, member] : value.members()) inside = std::max(inside, levels_of(member));
+  else
+    return 0;
+  return inside + 1;
+}
+
+/// A manifest whose `model` or `run` is no object, or nested too deep, could not be opened.
 inline void check_object(std::uint64_t step, char const* name, Json const& value) {
   if (!value.is_object())
     throw ValueError(concat("checkpoint of step ", step, ": '", name, "' is ",
@@ -119,6 +131,10 @@ inline void check_object(std::uint64_t step, char const* name, Json const& value
                             : value.is_array() ? "an array"
                                                : "a single value",
                             " where an object is needed, such as Json::object()"));
+  constexpr int most = usual_json_depth - 1;  // inside the manifest
+  if (int const levels = levels_of(value); levels > most)
+    throw ValueError(concat("checkpoint of step ", step, ": '", name, "' has ", levels,
+                            " levels where at most ", most, " are read"));
 }
 
 /// Numbers that JSON cannot hold would come back as something else.
@@ -135,7 +151,7 @@ inline void check_finite(TrainingState const& state) {
 }  // namespace detail
 
 /// The text of manifest.json, its own checksum included. Throws ValueError when a number is not
-/// finite, a text is not UTF-8, or `model` or `run` is no object.
+/// finite, a text is not UTF-8, or `model` or `run` is no object or nested deeper than 31 levels.
 inline std::string manifest_text(Manifest const& manifest) {
   detail::check_finite(manifest.state);
   detail::check_object(manifest.state.step, "model", manifest.model);

@@ -160,6 +160,30 @@ TEST_CASE("what a manifest says of tiles is compared with their tensors", "[io][
              Contains("where the files lack 'model-00002-of-00002.safetensors'"));
 }
 
+TEST_CASE("a model or run that is nested too deep to be read back is not saved", "[io][manifest]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  auto const nested = [](int levels) {  // an object, in it arrays and objects in turn
+    Json json;
+    for (int level = levels; level > 0; --level)
+      json = level % 2 == 0 ? Json(Json::Array{1, json}) : Json::object({{"a", json}});
+    return json;
+  };
+  auto const state = [](std::uint64_t step, Json const& run = Json::object()) {
+    TrainingState of;
+    of.step = step;
+    of.run = run;
+    return of;
+  };
+  (void)directory.save(nested(31), state(1, nested(31)), {});
+  CHECK_NOTHROW(Checkpoint::open(*directory.latest()));
+  CHECK(thrown<ValueError>([&] { directory.save(nested(32), state(2), {}); }) ==
+        "checkpoint of step 2: 'model' has 32 levels where at most 31 are read");
+  CHECK_THAT(thrown<ValueError>([&] { directory.save(Json::object(), state(2, nested(33)), {}); }),
+             Contains("'run' has 33 levels"));
+  CHECK(checkpoint_steps(scratch.path()) == std::vector<std::uint64_t>{1});
+}
+
 TEST_CASE("a manifest whose state is of another type is refused", "[io][manifest]") {
   check_refused({
       {"\"run\": {", "\"run\": 7,\"more\": {", "'run' is 7 where an object is needed"},
