@@ -173,15 +173,20 @@ class CheckpointDirectory {
       Index tile;
     };
     std::map<std::string, Place> places;  // of whole tensors and tiles
+    auto const add = [&](std::string const& name, Place const& place) {
+      if (!places.emplace(name, place).second)
+        throw ValueError(concat("save: two tensors or tiles of tensors are named ", in_quotes(name),
+                                "; rename one"));
+    };
     Manifest manifest{model, state, {}, {}};
     for (TensorShare const& share : tensors) {
       if (share.borders.empty()) {
-        places[share.name] = {&share, -1};
+        add(share.name, {&share, -1});
         continue;
       }
       Tiling const tiling = tiling_of(share.borders);
       for (Index tile = 0; tile < tiling.tile_count(); ++tile)
-        places[piece_name(share.name, tiling, tile)] = {&share, tile};
+        add(piece_name(share.name, tiling, tile), {&share, tile});
       manifest.cut.push_back(
           {share.name, file_dtype_of(share.dtype), share.shape, "", 0, share.borders});
     }

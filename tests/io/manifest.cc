@@ -263,3 +263,17 @@ TEST_CASE("a folder that was replaced before it was locked is not entered", "[io
   make_directories(scratch / "run");
   CHECK_THAT(thrown([&] { lock.check(); }), Contains("was removed or replaced"));
 }
+
+TEST_CASE("a tensor that is named like a tile of another is not saved", "[io][manifest]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  float const value = 1;
+  TensorSource const source =
+      source_of("w#t0", DType::fp32, {1}, std::as_bytes(std::span(&value, 1)));
+  TensorShare const whole{"w#t0", DType::fp32, {1}, {}, {source}};
+  TensorShare const cut{"w", DType::fp32, {2}, {{0, 1, 2}}, {}};  // tiles of other ranks
+  for (std::vector<TensorShare> const& shares : {std::vector{whole, cut}, std::vector{cut, whole}})
+    CHECK(thrown<ValueError>([&] { directory.save_shares(Json::object(), {}, shares); }) ==
+          "save: two tensors or tiles of tensors are named 'w#t0'; rename one");
+  CHECK_FALSE(directory.latest());
+}
