@@ -247,7 +247,8 @@ inline void ManifestText::check_cut(TensorRecord const& tensor) {
     if (tiles > records_.size()) wrong("it has more tiles than there are tensors");
   }
   auto const bytes = byte_count(FileDType::u8, shape);
-  if (!bytes || bytes != byte_count(FileDType::u8, tensor.shape))
+  if (!bytes) wrong("its borders are those of ", to_string(shape), ", which is too large");
+  if (bytes != byte_count(FileDType::u8, tensor.shape))
     wrong("its borders are those of ", to_string(shape), ", its shape is ",
           to_string(tensor.shape));
   Tiling const tiling = tiling_of(tensor.borders);

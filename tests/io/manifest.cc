@@ -137,6 +137,12 @@ TEST_CASE("what a manifest says of tiles is compared with their tensors", "[io][
   CHECK_THAT(borders({{0, 1, 4}, {0, 1, 3}}),
              Contains("tensor 'w#t0,0' is BF16 [1, 2] where its tile is BF16 [1, 1]"));
   CHECK_THAT(borders({{0, 1, 5}, {0, 2, 3}}), Contains("are those of [5, 3], its shape is [12]"));
+  CHECK_THAT(refusal([](Manifest& m) {
+               std::uint64_t const a = std::uint64_t{1} << 47, b = std::uint64_t{1} << 17;
+               m.cut[0].shape = {a, b};
+               m.cut[0].borders = {{0, 1, a}, {0, 2, b}};
+             }),
+             Contains("its borders are those of [140737488355328, 131072], which is too large"));
   CHECK_THAT(borders({{0, 1, 2, 3, 4}, {0, 2, 3}}), Contains("more tiles than there are tensors"));
   CHECK_THAT(borders({}), Contains("0 dimensions of borders where 1 to 8"));
   CHECK_THAT(borders(Borders(9, {0, 1})), Contains("9 dimensions of borders"));
