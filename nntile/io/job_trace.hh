@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A simulated run of a job as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 #include "nntile/graph/simulate_job.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"
+#include "nntile/io/trace_time.hh"
 
 namespace nntile::io {
 
@@ -34,7 +37,7 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
                                    {"tid", static_cast<std::int64_t>(row)},
                                    {"args", Json::object({{"name", std::move(name)}})}}));
   };
-  auto const us = [](double seconds) { return seconds * 1e6; };
+  auto const ns = [](double seconds) { return std::llround(seconds * 1e9); };
   std::size_t first = 0;
   for (std::size_t r = 0; r < parts.size(); ++r) {
     Plan const& part = parts[r];
@@ -48,16 +51,17 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
       PlannedTask const& task = part.tasks()[t];
       SimulatedTask const& time = simulation.times[first + t];
       PlannedKernel const& kernel = part.kernels()[task.kernel];
-      auto const event = [&](char const* phase, double at) {
+      std::int64_t const begin = ns(time.begin), end = ns(time.end);
+      auto const event = [&](char const* phase, std::int64_t at) {
         return Json::object({{"ph", phase},
                              {"name", kernel.name},
                              {"cat", kernel.name},
                              {"pid", static_cast<std::int64_t>(r)},
                              {"tid", static_cast<std::int64_t>(time.worker)},
-                             {"ts", us(at)}});
+                             {"ts", detail::microseconds(at)}});
       };
-      Json body = event("X", time.begin);
-      body["dur"] = us(time.end - time.begin);
+      Json body = event("X", begin);
+      body["dur"] = detail::microseconds(end - begin);
       body["args"] =
           Json::object({{"result", concat(part.tensors()[task.tensor].name, "[", task.tile, "]")},
                         {"task", static_cast<std::int64_t>(t)},
@@ -69,7 +73,7 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
       TransferArgs args;
       std::memcpy(&args, part.args(task).data(), sizeof args);
       auto const peer = static_cast<std::int64_t>(args.peer), rank = static_cast<std::int64_t>(r);
-      Json arrow = event(sends ? "s" : "f", sends ? time.begin : time.end);
+      Json arrow = event(sends ? "s" : "f", sends ? begin : detail::last_ns(begin, end));
       arrow["name"] = "message";
       arrow["id"] = sends ? concat(rank, " ", peer, " ", args.number)
                           : concat(peer, " ", rank, " ", args.number);

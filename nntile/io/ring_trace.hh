@@ -12,6 +12,7 @@
 #include "nntile/core/utf8.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"
+#include "nntile/io/trace_time.hh"
 #include "nntile/runtime/device_log.hh"
 #include "nntile/runtime/ring/trace.hh"
 
@@ -61,8 +62,8 @@ inline std::string traced_name(char const* name, char const* other) {
 /// of the bytes that heaps hold. With a log of the ring's devices also a row per stream with its
 /// kernels and its copies, which say from where to where and how many bytes, and a counter of what
 /// is allocated at each place. Names that are not UTF-8 have U+FFFD where they are not. Times begin
-/// at 0, in microseconds. Read it behind `wait_all`. Cost: linear in bodies and edges. Source:
-/// Trace Event Format, 2016.
+/// at 0, in microseconds. Read it behind `wait_all`. Cost: linear in bodies and edges, but for a
+/// sort of joins. Source: Trace Event Format, 2016.
 inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log = nullptr) {
   detail::TracedTasks const tasks(trace);
   std::int64_t origin = INT64_MAX;
@@ -75,7 +76,7 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
   std::vector<LoggedBytes> const held = log == nullptr ? std::vector<LoggedBytes>() : log->memory();
   for (LoggedJob const& job : jobs) origin = std::min(origin, job.begin);
   for (LoggedBytes const& of : held) origin = std::min(origin, of.time);
-  auto const us = [&](std::int64_t time) { return static_cast<double>(time - origin) * 1e-3; };
+  auto const us = [&](std::int64_t time) { return detail::microseconds(time - origin); };
   auto const sequence = [](std::uint64_t number) { return static_cast<std::int64_t>(number); };
   Json events = Json::array();
   auto const name_row = [&](int row, std::string const& name) {
@@ -93,7 +94,7 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
                                    {"pid", 1},
                                    {"tid", row},
                                    {"ts", us(begin)},
-                                   {"dur", static_cast<double>(end - begin) * 1e-3},
+                                   {"dur", detail::microseconds(end - begin)},
                                    {"args", std::move(arguments)}}));
   };
   auto const count = [&](std::string const& name, std::int64_t time, char const* what,

@@ -12,6 +12,7 @@
 #include "nntile/graph/trace.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json_text.hh"
+#include "nntile/io/trace_time.hh"
 
 namespace nntile::io {
 
@@ -70,7 +71,7 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
           Json::object({{"ph", "C"},
                         {"name", concat("arena of ", to_string(report.location.place))},
                         {"pid", 1},
-                        {"ts", static_cast<double>(time - origin) * 1e-3},
+                        {"ts", microseconds(time - origin)},
                         {"args", Json::object({{"bytes", bytes += change}})}}));
   }
 }
@@ -115,15 +116,14 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
       arguments["flops"] = task.cost.flops;
       arguments["bytes"] = task.cost.bytes;
     }
-    events.push_back(
-        Json::object({{"ph", "X"},
-                      {"name", op},
-                      {"cat", op},
-                      {"pid", 1},
-                      {"tid", threads.at(times[t].thread)},
-                      {"ts", static_cast<double>(times[t].begin - origin) * 1e-3},
-                      {"dur", static_cast<double>(times[t].end - times[t].begin) * 1e-3},
-                      {"args", std::move(arguments)}}));
+    events.push_back(Json::object({{"ph", "X"},
+                                   {"name", op},
+                                   {"cat", op},
+                                   {"pid", 1},
+                                   {"tid", threads.at(times[t].thread)},
+                                   {"ts", detail::microseconds(times[t].begin - origin)},
+                                   {"dur", detail::microseconds(times[t].end - times[t].begin)},
+                                   {"args", std::move(arguments)}}));
   }
   detail::add_memory(events, plan, times, origin);
   return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);

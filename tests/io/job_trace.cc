@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/io/job_trace.hh"
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,20 +37,32 @@ TEST_CASE("a trace of a job has a process per rank, rows of links, and an arrow 
     std::string const phase = *event["ph"].as<std::string>();
     ++count[phase];
     if (phase == "M") continue;
-    std::string const at =
-        concat(*event["pid"].as<std::int64_t>(), "/", *event["tid"].as<std::int64_t>(), " ",
-               *event["ts"].as<double>() * 1e-6);
+    double const us = *event["ts"].as<double>();
+    std::string const row =
+        concat(*event["pid"].as<std::int64_t>(), "/", *event["tid"].as<std::int64_t>(), " ");
     if (phase == "X")
-      bodies.push_back(concat(*event["name"].as<std::string>(), " ", at, " ",
+      bodies.push_back(concat(*event["name"].as<std::string>(), " ", row, us * 1e-6, " ",
                               *event["dur"].as<double>() * 1e-6, " ",
                               *event["args"]["result"].as<std::string>()));
     else
-      arrows.push_back(concat(phase, " ", at, " ", *event["id"].as<std::string>()));
+      arrows.push_back(
+          concat(phase, " ", row, std::llround(us * 1000), " ", *event["id"].as<std::string>()));
   }
   CHECK(count["M"] == 2 * (1 + 2 + 4));
   CHECK(bodies == std::vector<std::string>{"work 0/0 0 2 x[0]", "send 0/2 2 1 x[0]",
                                            "receive 1/3 2.5 1 x[0]", "work 1/0 3.5 3 x[0]"});
-  CHECK(arrows == std::vector<std::string>{"s 0/2 2 0 1 0", "f 1/3 3.5 0 1 0"});
+  CHECK(arrows == std::vector<std::string>{"s 0/2 2000000000 0 1 0", "f 1/3 3499999999 0 1 0"});
+}
+
+TEST_CASE("times of a trace of a job are whole ns, so that slices follow one another",
+          "[io][trace]") {
+  std::vector<Plan> const parts{HandPart(0, 1).work(1, {write(0)}).work(1, {update(0)}).plan()};
+  ClusterModel const cluster{
+      .rank = {.workers = 1, .peak = 1, .bandwidth = 3000, .task_overhead = 0}};
+  std::string const text = io::job_trace_text(parts, simulate(parts, cluster, true));
+  for (char const* const time :
+       {"\"dur\": 333333.333,", "\"ts\": 333333.333\n", "\"dur\": 333333.334,"})
+    CHECK(contains(text, time));
 }
 
 TEST_CASE("a trace of a job needs its times, and its parts", "[io][trace]") {

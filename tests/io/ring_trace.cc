@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/io/ring_trace.hh"
 
+#include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,6 +43,8 @@ TEST_CASE("a ring's trace has its bodies, arrows through joins, and a counter", 
     std::string const phase = *event["ph"].as<std::string>();
     ++count[phase];
     if (phase != "M") CHECK(*event["ts"].as<double>() >= 0);
+    std::string_view const time = event["ts"].text();
+    CHECK(time.size() - std::min(time.find('.'), time.size() - 1) <= 4);
     if (phase == "X") CHECK(*event["name"].as<std::string>() == quoted.name);
     if (phase == "C") CHECK(*event["args"]["slots in use"].as<std::int64_t>() >= 1);
   }

@@ -62,6 +62,15 @@ TEST_CASE("a trace has an event for each task that ran, from time 0", "[io][trac
   CHECK(arena(6) == std::pair(4.0, Index{0}));
 }
 
+TEST_CASE("times of a trace have three decimals", "[io][trace]") {
+  Traced run;
+  run.times = {{1, 4, 11}, {98'238, 196'475, 11}, {}};  // 98237 * 1e-3 has more
+  std::string const text = io::trace_text(*run.plan, run.times);
+  for (char const* const time : {"\"ts\": 98.237\n", "\"dur\": 98.237,", "\"ts\": 196.474\n"})
+    CHECK(contains(text, time));
+  CHECK_FALSE(contains(text, "98.2370"));
+}
+
 TEST_CASE("a trace names the streams and the memory of places", "[io][trace]") {
   LogicalGraph graph("g");
   gelutanh(gelutanh(graph.input({.shape = {8}}, "x"))).named("y").mark_output();
