@@ -20,34 +20,84 @@ namespace nntile::io {
 
 namespace detail {
 
-/// Finds the bodies of a trace, and the producers of its tasks behind joins.
-class TracedTasks {
+/// A slice that arrows begin and end at.
+struct TracedSlice {
+  int row;
+  std::int64_t begin, end;
+};
+
+/// The slices of a trace that its edges are drawn between: of bodies, and of the joins that several
+/// wait for, so that arrows are no more than edges. A join that one waits for is left out: that has
+/// the arrows of all that it stands for.
+class TracedEdges {
  public:
-  explicit TracedTasks(RingTrace const& trace) {
+  /// Slices of joins are in a row of their own, of 1 ns, from the end of the last task that each
+  /// stands for on, or behind another's.
+  TracedEdges(RingTrace const& trace, int row_of_joins) : trace_(trace) {
     for (int worker = 0; worker < trace.workers(); ++worker)
       for (TracedBody const& body : trace.bodies(worker))
-        if (body.end != 0) bodies_.emplace(body.sequence, &body);
-    for (TracedEdge const& edge : trace.edges())
-      if ((edge.to & traced_join) != 0) joined_[edge.to].push_back(edge.from);
+        if (body.end != 0) slices_[body.sequence] = {body.worker, body.begin, body.end};
+    struct Join {
+      std::int64_t end = INT64_MIN;
+      int waiting = 0;
+    };
+    std::map<std::uint64_t, Join> joins;
+    for (auto const& [from, to] : trace.edges()) {  // those to a join before those from it
+      if (is_join(from)) ++joins[from].waiting;
+      if (!is_join(to)) continue;
+      producers_[to].push_back(from);
+      auto const body = slices_.find(from);
+      Join& join = joins[to];
+      join.end = std::max(join.end, is_join(from)           ? joins[from].end
+                                    : body != slices_.end() ? body->second.end
+                                                            : INT64_MIN);
+    }
+    for (auto const& [number, join] : joins) {
+      if (join.waiting < 2) continue;
+      if (join.end == INT64_MIN)
+        producers_.erase(number);  // none of which has a body
+      else
+        joins_.emplace_back(join.end, number);
+    }
+    std::sort(joins_.begin(), joins_.end());
+    std::int64_t next = INT64_MIN;
+    for (auto& [begin, number] : joins_) {
+      begin = std::max(begin, next);
+      next = begin + 1;
+      slices_[number] = {row_of_joins, begin, next};
+    }
   }
 
-  /// Null for a task that has not run, a replay among them.
-  TracedBody const* body(std::uint64_t sequence) const {
-    auto const at = bodies_.find(sequence);
-    return at == bodies_.end() ? nullptr : at->second;
-  }
+  /// Begins of the joins that have slices, and their numbers.
+  std::vector<std::pair<std::int64_t, std::uint64_t>> const& joins() const { return joins_; }
 
-  /// Calls f(task) for each task that the first end of an edge stands for.
-  template <class F> void each_producer(std::uint64_t from, F f) const {
-    if ((from & traced_join) == 0) return f(from);
-    auto const at = joined_.find(from);
-    if (at == joined_.end()) return;
-    for (std::uint64_t const producer : at->second) each_producer(producer, f);
+  /// Calls f(from, to) for each arrow.
+  template <class F> void each_arrow(F f) const {
+    std::vector<std::uint64_t> sources;
+    for (auto const& [from, to] : trace_.edges()) {
+      auto const end = slices_.find(to);
+      if (end == slices_.end()) continue;  // not run, a replay or a join that is left out
+      sources.assign(1, from);
+      while (!sources.empty()) {
+        std::uint64_t const source = sources.back();
+        sources.pop_back();
+        auto const begin = slices_.find(source);
+        auto const behind = producers_.find(source);
+        if (begin != slices_.end())
+          f(begin->second, end->second);
+        else if (behind != producers_.end())
+          sources.insert(sources.end(), behind->second.begin(), behind->second.end());
+      }
+    }
   }
 
  private:
-  std::unordered_map<std::uint64_t, TracedBody const*> bodies_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> joined_;
+  static bool is_join(std::uint64_t number) { return (number & traced_join) != 0; }
+
+  RingTrace const& trace_;
+  std::unordered_map<std::uint64_t, TracedSlice> slices_;  // by sequence, or number of a join
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> producers_;  // of joins
+  std::vector<std::pair<std::int64_t, std::uint64_t>> joins_;
 };
 
 /// The name of a codelet, or of the file of a scope; `other` where it has none.
@@ -58,14 +108,14 @@ inline std::string traced_name(char const* name, char const* other) {
 }  // namespace detail
 
 /// A row per worker with an event per body, named by its codelet; an arrow per edge between two
-/// bodies, joins left out; a row of scopes, named by their lines; counters of the slots in use and
+/// bodies, and a row of joins through which the arrows of those go that several tasks wait for, the
+/// others being left out; a row of scopes, named by their lines; counters of the slots in use and
 /// of the bytes that heaps hold. With a log of the ring's devices also a row per stream with its
 /// kernels and its copies, which say from where to where and how many bytes, and a counter of what
 /// is allocated at each place. Names that are not UTF-8 have U+FFFD where they are not. Times begin
 /// at 0, in microseconds. Read it behind `wait_all`. Cost: linear in bodies and edges, but for a
 /// sort of joins. Source: Trace Event Format, 2016.
 inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log = nullptr) {
-  detail::TracedTasks const tasks(trace);
   std::int64_t origin = INT64_MAX;
   for (TracedSubmission const& task : trace.submissions()) origin = std::min(origin, task.begin);
   for (int worker = 0; worker < trace.workers(); ++worker)
@@ -143,28 +193,27 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
     add(detail::traced_name(job.codelet, "task"), job.copied ? "copy" : "kernel", at->second,
         job.begin, job.end, std::move(arguments));
   }
+  int const row_of_joins = trace.workers() + 1 + static_cast<int>(streams.size());
+  detail::TracedEdges const edges(trace, row_of_joins);
+  if (!edges.joins().empty()) name_row(row_of_joins, "joins");
+  for (auto const& [begin, number] : edges.joins())
+    add("join", "join", row_of_joins, begin, begin + 1, Json::object());
   std::int64_t arrow = 0;
-  for (TracedEdge const& edge : trace.edges()) {
-    TracedBody const* const to = tasks.body(edge.to);
-    if (to == nullptr) continue;
-    tasks.each_producer(edge.from, [&](std::uint64_t producer) {
-      TracedBody const* const from = tasks.body(producer);
-      if (from == nullptr) return;
-      auto const end = [&](char const* phase, TracedBody const& at, std::int64_t time) {
-        return Json::object({{"ph", phase},
-                             {"name", "waits"},
-                             {"cat", "edge"},
-                             {"id", arrow},
-                             {"pid", 1},
-                             {"tid", at.worker},
-                             {"ts", us(time)},
-                             {"bp", "e"}});
-      };
-      events.push_back(end("s", *from, std::max(from->begin, from->end - 1)));
-      events.push_back(end("f", *to, to->begin));
-      ++arrow;
-    });
-  }
+  edges.each_arrow([&](detail::TracedSlice const& from, detail::TracedSlice const& to) {
+    auto const end = [&](char const* phase, int row, std::int64_t time) {
+      events.push_back(Json::object({{"ph", phase},
+                                     {"name", "waits"},
+                                     {"cat", "edge"},
+                                     {"id", arrow},
+                                     {"pid", 1},
+                                     {"tid", row},
+                                     {"ts", us(time)},
+                                     {"bp", "e"}}));
+    };
+    end("s", from.row, detail::last_ns(from.begin, from.end));
+    end("f", to.row, to.begin);
+    ++arrow;
+  });
   for (TracedSubmission const& task : trace.submissions())
     count("window", task.ended[submit_steps - 1], "slots in use", task.in_window);
   for (TracedHeap const& heap : trace.heaps())

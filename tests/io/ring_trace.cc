@@ -5,7 +5,9 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/io/json.hh"
@@ -53,6 +55,68 @@ TEST_CASE("a ring's trace has its bodies, arrows through joins, and a counter", 
   CHECK(count["C"] == readers + 2);
   CHECK(count["s"] == 2 * readers);  // each reader behind the first, the last behind each
   CHECK(count["f"] == 2 * readers);
+}
+
+namespace {
+
+/// The row of an event of a trace, and its time in ns.
+std::pair<std::int64_t, std::int64_t> place_of(io::JsonView event) {
+  return {*event["tid"].as<std::int64_t>(), std::llround(*event["ts"].as<double>() * 1000)};
+}
+
+/// The slices of a trace, from 0, by where they begin; and its arrows from slice to slice.
+struct Arrows {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> slices;
+  std::map<std::int64_t, std::pair<std::size_t, std::size_t>> ends;  // by id
+
+  explicit Arrows(std::vector<io::JsonView> const& events) {
+    for (io::JsonView const& event : events)
+      if (event["ph"].as<std::string>() == "X") slices.emplace(place_of(event), slices.size());
+    for (io::JsonView const& event : events) {
+      std::string const phase = *event["ph"].as<std::string>();
+      if (phase != "s" && phase != "f") continue;
+      auto& arrow = ends[*event["id"].as<std::int64_t>()];
+      (phase == "s" ? arrow.first : arrow.second) =
+          std::prev(slices.upper_bound(place_of(event)))->second;
+    }
+  }
+  /// The slices that are reached from each, itself included.
+  std::vector<std::set<std::size_t>> reached() const {
+    std::vector<std::set<std::size_t>> result(slices.size());
+    for (std::size_t i = 0; i < result.size(); ++i) result[i].insert(i);
+    for (std::size_t i = 0; i < result.size(); ++i)  // no path has more arrows
+      for (auto const& [id, arrow] : ends)
+        result[arrow.first].insert(result[arrow.second].begin(), result[arrow.second].end());
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("joins that many tasks wait for have slices, so that arrows are as few as edges",
+          "[io][trace]") {
+  BasicRing<RingTracePolicy> ring({.workers = 1});
+  DataHandle const buffer = ring.allocate(8);
+  Use<DataHandle> const write[] = {{buffer, Access::write_disjoint}};
+  Use<DataHandle> const read[] = {{buffer, Access::read}};
+  constexpr std::size_t many = 40;
+  for (std::size_t i = 0; i < many; ++i) ring.submit({&quoted, write, {}, {}, {}});
+  for (std::size_t i = 0; i < many; ++i) ring.submit({&nameless, read, {}, {}, {}});
+  ring.wait_all();
+
+  std::string const text = io::ring_trace_text(ring.trace());
+  auto const events = *io::parse_json(text, "trace")["traceEvents"].as<std::vector<io::JsonView>>();
+  Arrows const arrows(events);
+  CHECK(arrows.slices.size() > 2 * many);
+  CHECK(arrows.ends.size() <= ring.trace().edges().size());
+  auto const reached = arrows.reached();
+  for (std::size_t writer = 0; writer < many; ++writer)  // in the order in which they ran
+    for (std::size_t reader = many; reader < 2 * many; ++reader)
+      CHECK(reached[writer].contains(reader));
+  int joins = 0;
+  for (io::JsonView const& event : events)
+    joins += event["args"]["name"].as<std::string>() == "joins";
+  CHECK(joins == 1);
 }
 
 TEST_CASE("a ring's trace has its scopes, and what heaps hold", "[io][trace]") {
