@@ -42,15 +42,25 @@ inline bool path_exists(std::string const& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
+/// Whether there is a directory under this name; a link to one counts.
+inline bool is_directory(std::string const& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 /// Makes a directory; its parent must exist. Returns false where it was there already.
 inline bool make_directory(std::string const& path, Fault const* fault = nullptr) {
+  if (is_directory(path)) return false;
   struct stat status{};
-  if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return false;
+  if (::stat(path.c_str(), &status) == 0)
     detail::throw_system(FileStep::make_directory, path, ENOTDIR);
-  }
-  detail::retry(fault, FileStep::make_directory, path, [&] { return ::mkdir(path.c_str(), 0777); });
-  return true;
+  return detail::retry(fault, FileStep::make_directory, path, [&] {
+           if (::mkdir(path.c_str(), 0777) == 0) return 1;
+           int const code = errno;
+           if (code == EEXIST && is_directory(path)) return 0;  // another run has made it since
+           errno = code;
+           return -1;
+         }) == 1;
 }
 
 /// Makes a directory's name durable: files created, renamed or removed in it survive a crash

@@ -64,8 +64,7 @@ class SafetensorsSet {
                                                  << 20;  // bytes; indexes in use have below 1 MiB
 
   static std::string chosen(std::string const& path) {
-    struct stat status{};
-    if (::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return path;
+    if (!is_directory(path)) return path;
     std::string const index = path + "/model.safetensors.index.json";
     return path_exists(index) ? index : path + "/model.safetensors";
   }

@@ -161,6 +161,24 @@ TEST_CASE("directories are made with their parents and removed with their conten
   CHECK_THAT(thrown([&] { make_directories(scratch / "kept/a"); }), Contains("Not a directory"));
 }
 
+TEST_CASE("a directory that another run makes meanwhile is there", "[io][file]") {
+  Scratch const scratch;
+  Fault const other{[&](FileStep step, std::string const& path, std::size_t&) {
+    if (step == FileStep::make_directory) ::mkdir(path.c_str(), 0777);
+    return 0;
+  }};
+  CHECK_FALSE(make_directory(scratch / "a", &other));
+  CHECK_NOTHROW(make_directories(scratch / "b/c", &other));
+  CHECK(make_directory(scratch / "d"));
+  Fault const file{[&](FileStep step, std::string const& path, std::size_t&) {
+    if (step == FileStep::make_directory) put(path, "x");
+    return 0;
+  }};
+  CHECK_THAT(thrown([&] { make_directory(scratch / "e", &file); }), Contains("File exists"));
+  REQUIRE(::symlink("none", (scratch / "link").c_str()) == 0);
+  CHECK_THAT(thrown([&] { make_directory(scratch / "link"); }), Contains("File exists"));
+}
+
 TEST_CASE("a locked directory refuses a second run until the first ends", "[io][file]") {
   Scratch const scratch;
   {
