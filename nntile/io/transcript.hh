@@ -152,9 +152,7 @@ inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet
     text += '\n';
   }
   std::uint64_t const hash = hash64(std::as_bytes(std::span(text)));
-  char digits[16];
-  auto const end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
-  return text + concat("end ", run.calls.size(), ' ', std::string_view(digits, end), '\n');
+  return text + detail::end_of_transcript(run.calls.size(), hash);
 }
 
 /// The transcript of such a text; `source` is what errors call it. Throws FormatError, naming the

@@ -41,6 +41,13 @@ inline constexpr std::string_view call_names[] = {"allocate",    "adopt",    "re
 inline constexpr std::string_view outcome_names[] = {"ran", "threw", "none"};  // of Outcome
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
+/// The last line of a transcript of so many calls, by the hash of the others.
+inline std::string end_of_transcript(std::size_t calls, std::uint64_t hash) {
+  char digits[16];
+  auto const end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;
+  return concat("end ", calls, ' ', std::string_view(digits, end), '\n');
+}
+
 /// Reads the lines of a transcript.
 class TranscriptReader {
   using Kind = TranscribedCall::Kind;
@@ -359,6 +366,9 @@ class TranscriptReader {
       fail("it has ", run.calls.size(), " calls where the end says ", calls);
     std::uint64_t const found = hash64(std::as_bytes(std::span(text_.substr(0, before))));
     if (hash != found) fail("it was changed: its hash is not what the end says");
+    std::string const end = end_of_transcript(calls, hash);
+    if (text_.substr(before, text_.size() - rest_.size() - before) != end)
+      fail("the end is not ", in_quotes(end.substr(0, end.size() - 1)));
     if (!rest_.empty()) fail(rest_.size(), " bytes stand behind the end");
   }
 

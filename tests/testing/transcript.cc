@@ -380,6 +380,16 @@ TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcri
   }
   CHECK(contains(refused(text + "x"), "1 bytes stand behind the end"));
   CHECK(contains(refused(text.substr(0, text.find("end "))), "cut: it has no line 'end'"));
+  std::size_t const end = text.rfind("end ") + 4, hash = text.rfind(' ') + 1;
+  std::string upper = text;
+  std::transform(upper.begin() + static_cast<std::ptrdiff_t>(hash), upper.end(),
+                 upper.begin() + static_cast<std::ptrdiff_t>(hash), ::toupper);
+  REQUIRE(upper != text);
+  for (std::string const& changed :
+       {text.substr(0, text.size() - 1) + " changed\n", std::string(text).insert(end, "0"),
+        std::string(text).insert(hash, "0"), upper})
+    CHECK(contains(refused(changed),
+                   concat("the end is not '", text.substr(end - 4, text.size() - end + 3), "'")));
 
   auto const line = [&](std::string const& call) {
     return refused("nntile transcript 1\nallocate 8 step\n" + call + "\n");
