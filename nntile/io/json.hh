@@ -139,10 +139,11 @@ JsonView parse_json(std::string const&&, std::string_view, int = usual_json_dept
 /// or of another type.
 template <class T> T json_field(JsonView object, std::string_view key, std::string_view source) {
   auto const found = object.find(key);
-  if (!found) throw FormatError(concat(path_in_quotes(source), ": '", key, "' is missing"));
+  if (!found)
+    throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is missing"));
   auto value = found->as<T>();
   if (!value)
-    throw FormatError(concat(path_in_quotes(source), ": '", key, "' is ", found->shown(),
+    throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is ", found->shown(),
                              " where another type is needed"));
   return std::move(*value);
 }

@@ -103,8 +103,8 @@ class PlanReader {
     auto const name = get<std::string>(tensor, "storage");
     for (Storage const storage : {Storage::adopted, Storage::double_buffered})
       if (name == nntile::name_of(storage)) return storage;
-    fail("storage ", in_quotes(name), " of '", get<std::string>(tensor, "name"),
-         "' is neither adopted nor double_buffered");
+    fail("storage ", in_quotes(name), " of ", in_quotes(get<std::string>(tensor, "name")),
+         " is neither adopted nor double_buffered");
   }
   AxisTiling axis(JsonView sizes) const {
     auto const given = sizes.as<std::vector<Index>>();
@@ -127,7 +127,8 @@ class PlanReader {
              ", where those of what it is a view of are at ", tensor.column_unit);
       ++at;
     }
-    if (at != kept.size()) fail("there are tiles of '", kept[at].tensor, "', which no node uses");
+    if (at != kept.size())
+      fail("there are tiles of ", in_quotes(kept[at].tensor), ", which no node uses");
     auto const listed = static_cast<Index>(get<JsonView>(root_, "buffers").elements().size());
     Index tiles = 0;
     for (PlannedTensor const& tensor : plan.tensors)

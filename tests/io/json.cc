@@ -112,4 +112,9 @@ TEST_CASE("a missing or mistyped member is named", "[io][json]") {
              Contains("'config.json': 'n_head' is missing"));
   CHECK_THAT(thrown<FormatError>([&] { json_field<int>(config, "n_layer", "config.json"); }),
              Contains("'n_layer' is \"two\" where another type is needed"));
+  JsonView const groups = parse_json(R"({"a\nb":"x"})", "graph.json");
+  CHECK(thrown<FormatError>([&] { json_field<int>(groups, "a\nb", "graph.json"); }) ==
+        "'graph.json': 'a\\x0ab' is \"x\" where another type is needed");
+  CHECK(thrown<FormatError>([&] { json_field<int>(groups, "a\n", "graph.json"); }) ==
+        "'graph.json': 'a\\x0a' is missing");
 }

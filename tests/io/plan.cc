@@ -277,6 +277,19 @@ TEST_CASE("a saved plan that is not one of its graph is refused in one line", "[
   CHECK(contains(plan_error(replaced(text, "\"phase\":0", "\"phase\":\"0\"")), "'phase' is"));
 }
 
+TEST_CASE("names in a saved graph or plan stay on the line of the error", "[io][plan]") {
+  Layer const layer;
+  CHECK(graph_error(
+            replaced(layer.text(), "\"exact\"", "\"exact\", \"groups\": {\"a\\nERROR\": \"x\"}")) ==
+        "'g.json': 'a\\x0aERROR' is \"x\" where another type is needed");
+  CHECK(plan_error(
+            replaced(layer.plan(), "\"name\":\"x\"", "\"name\":\"x\\nERROR\",\"storage\":\"q\"")) ==
+        "'p.json': storage 'q' of 'x\\x0aERROR' is neither adopted nor double_buffered");
+  CHECK(
+      plan_error(replaced(layer.plan(), "\"digest\"", "\"dims\": {\"a\\nb\": 0.5}, \"digest\"")) ==
+      "'p.json': 'a\\x0ab' is 0.5 where another type is needed");
+}
+
 TEST_CASE("a saved plan whose slots cannot be is refused", "[io][plan]") {
   std::string const text = Layer().plan();
   auto const with = [&](std::string const& slot) {  // behind the others, of no buffer
