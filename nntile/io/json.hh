@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parses JSON that cannot be trusted.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -22,7 +23,7 @@ namespace detail {
 class JsonCheck {
  public:
   JsonCheck(std::string_view source, std::string_view subject, int max_depth)
-      : source_(source), subject_(subject), max_depth_(std::min(max_depth, deepest_json)) {}
+      : source_(source), subject_(subject), max_depth_(std::clamp(max_depth, 0, deepest_json)) {}
 
   void open(std::size_t) {
     if (depth_ == max_depth_) fail(concat("nested deeper than ", max_depth_, " levels"));

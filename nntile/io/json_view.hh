@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -308,7 +309,8 @@ template <class T> std::optional<T> number_as(Json::Value const& value) {
           else if (std::in_range<T>(held))
             return static_cast<T>(held);
         } else if constexpr (std::same_as<Held, double> && std::floating_point<T>) {
-          return static_cast<T>(held);
+          auto const real = static_cast<T>(held);
+          if (std::isfinite(real) || !std::isfinite(held)) return real;
         }
         return std::nullopt;
       },

@@ -77,6 +77,10 @@ TEST_CASE("a value is given as what can hold it", "[io][json]") {
   CHECK(value("-0").as<unsigned>() == 0u);
   CHECK(value("3").as<double>() == 3.0);
   CHECK_FALSE(value("3.0").as<int>());
+  CHECK_FALSE(value("1e300").as<float>());
+  CHECK_FALSE(value("-3.5e38").as<float>());
+  CHECK(value("-3.4e38").as<float>() == -3.4e38f);
+  CHECK(value("1e-300").as<float>() == 0.0f);
   CHECK_FALSE(value("1e2").as<int>());
   CHECK_FALSE(value("\"3\"").as<int>());
   CHECK(value("false").as<bool>() == false);
@@ -104,6 +108,8 @@ TEST_CASE("JSON that cannot be trusted is refused with its place", "[io][json]")
   CHECK_THAT(refused(std::string_view("{}\0", 3)), Contains("a NUL byte"));
   CHECK_THAT(refused("\xEF\xBB\xBF{}"), Contains("byte order mark"));
   CHECK_THAT(refused("[\"\xFF\"]"), Contains("not JSON"));
+  CHECK_THAT(thrown<FormatError>([] { parse_json(std::string_view("[]"), "a.json", -1); }),
+             Contains("nested deeper than 0 levels"));
 }
 
 TEST_CASE("a missing or mistyped member is named", "[io][json]") {
