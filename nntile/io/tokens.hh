@@ -100,6 +100,7 @@ class Corpus {
   }
 
   /// Samples `sample` to `sample + batch - 1`. Both lists become {s, b}: one window after another.
+  /// Throws ValueError, as all that fill lists, where these cannot have so many tokens.
   void train_batch(std::uint64_t sample, std::size_t batch, std::uint64_t seed,
                    std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);
@@ -150,8 +151,15 @@ class Corpus {
 
   void prepare(std::size_t batch, std::vector<std::int64_t>& tokens,
                std::vector<std::int64_t>& labels) const {
-    tokens.resize(sequence_ * batch);
-    labels.resize(sequence_ * batch);
+    resize(sequence_, batch, tokens, labels);
+  }
+  static void resize(std::size_t rows, std::size_t columns, std::vector<std::int64_t>& tokens,
+                     std::vector<std::int64_t>& labels) {
+    if (rows != 0 && columns > tokens.max_size() / rows)
+      throw ValueError(concat("a batch of ", columns, " sequences of ", rows,
+                              " tokens: no memory holds so many; make it smaller"));
+    tokens.resize(rows * columns);
+    labels.resize(rows * columns);
   }
 
   /// Window number `window` of `windows`, and what is behind it.
@@ -177,8 +185,7 @@ class Corpus {
     auto const column = static_cast<std::size_t>(box.begin[1]);
     auto const rows = static_cast<std::size_t>(box.extent[0]);
     auto const columns = static_cast<std::size_t>(box.extent[1]);
-    tokens.resize(rows * columns);
-    labels.resize(rows * columns);
+    resize(rows, columns, tokens, labels);
     for (std::size_t b = 0; b < columns; ++b)
       put_window(window(column + b).substr(row), b, rows, tokens, labels);
   }

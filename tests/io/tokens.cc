@@ -157,6 +157,22 @@ TEST_CASE("batches that are not there are refused", "[io][tokens]") {
     CHECK_THROWS_AS(corpus.validation_tile(1, 2, 4, box, batch.tokens, batch.labels), ShapeError);
 }
 
+TEST_CASE("a batch that no memory holds is refused", "[io][tokens]") {
+  Corpus const corpus(counting(1000), 64);
+  Batch batch;
+  std::size_t const many = std::size_t{1} << 58;  // times 64 tokens is 2^64
+  std::string const words = "a batch of 288230376151711744 sequences of 64 tokens: no memory holds";
+  CHECK_THAT(
+      thrown<ValueError>([&] { corpus.train_batch(0, many, 1, batch.tokens, batch.labels); }),
+      Contains(words));
+  CHECK_THAT(
+      thrown<ValueError>([&] { corpus.validation_batch(0, 1, many, batch.tokens, batch.labels); }),
+      Contains(words));
+  TileBox const box{{0, 0}, {64, static_cast<Index>(many)}};
+  CHECK_THAT(thrown<ValueError>([&] { corpus.train_tile(0, box, 1, batch.tokens, batch.labels); }),
+             Contains(words));
+}
+
 TEST_CASE("bytes above 127 are tokens above 127", "[io][tokens]") {
   Corpus const corpus(std::string(40, '\xff'), 4);
   Batch batch;
