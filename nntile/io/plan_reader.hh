@@ -275,6 +275,13 @@ class PlanReader {
       if (kind == name_of_transfer(each)) return {each, kind, dtype, DType::fp32, Mode::exact};
     fail("what moves is ", in_quotes(kind), ", neither send nor receive");
   }
+  /// The node of the plan that a task of no op belongs to.
+  std::uint32_t node(PlanData const& plan, JsonView given, std::string_view kind) const {
+    auto const node = get<std::uint32_t>(given, "node");
+    if (std::find(plan.nodes.begin(), plan.nodes.end(), node) == plan.nodes.end())
+      fail("a ", kind, " belongs to node ", node, ", which is none of the plan's");
+    return node;
+  }
   /// A task that sends a tile to another rank, or receives it.
   PlannedTask transfer(PlanData& plan, JsonView given) const {
     bool const sends = given.find("send").has_value();
@@ -287,7 +294,7 @@ class PlanReader {
     if (message[2] < 0 || message[2] >= plan.messages)
       fail("message ", message[2], " of ", plan.messages);
     PlannedTask task;
-    task.node = get<std::uint32_t>(given, "node");
+    task.node = node(plan, given, kind);
     task.kernel = plan.kernel(transfer_of(kind, plan.tensors[moved.tensor].dtype));
     task.first_use = static_cast<std::uint32_t>(plan.uses.size());
     task.use_count = 1;
@@ -325,9 +332,7 @@ class PlanReader {
     PlannedBuffer const &from = buffer(plan, ends[0]), &to = buffer(plan, ends[1]);
     std::int64_t const bytes = from.payload();
     PlannedTask task;
-    task.node = get<std::uint32_t>(given, "node");
-    if (std::find(plan.nodes.begin(), plan.nodes.end(), task.node) == plan.nodes.end())
-      fail("a copy belongs to node ", task.node, ", which is none of the plan's");
+    task.node = node(plan, given, "copy");
     task.kernel = plan.kernel(copy_of(plan.tensors[to.tensor].dtype));
     task.first_use = static_cast<std::uint32_t>(plan.uses.size());
     task.use_count = 2;

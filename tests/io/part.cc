@@ -210,6 +210,9 @@ TEST_CASE("a part of another graph, a cut file and wrong numbers are one error",
   CHECK(contains(
       error((first.substr(0, comma + 1) + "0").c_str(), (first.substr(0, comma + 1) + "1").c_str()),
       "a send has rank 1"));
+  std::size_t const node = text.find("\"node\":", text.find("{\"send\":[")) + 7;
+  CHECK(contains(part_error(std::string(text).insert(node, "9"), job.graph),
+                 "a send belongs to node 9"));
   CHECK(contains(error("\"messages\": ", "\"messages\": -"), "message 0 of -"));
   std::size_t const options = text.find("\"options\": \"") + 12;
   CHECK(contains(part_error(std::string(text).replace(options, 1, "x"), job.graph),
