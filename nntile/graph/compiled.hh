@@ -14,6 +14,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/last_users.hh"
+#include "nntile/graph/bind_options.hh"
 #include "nntile/graph/binding_errors.hh"
 #include "nntile/graph/bound_tasks.hh"
 #include "nntile/graph/plan.hh"
@@ -23,18 +24,6 @@
 #include "nntile/graph/watch.hh"
 
 namespace nntile {
-
-/// Options of binding a plan.
-struct BindOptions {
-  Isa isa = Isa::best;
-  /// Replays a recorded program where the runtime can; off, tasks are submitted one by one.
-  bool replay = true;
-  /// Notes when and where each task runs; see CompiledGraph::times(). Costs two clock reads a task.
-  bool trace = false;
-  /// Ops of the user's own, whose kernels are not in the library; compile() adds those of its
-  /// graph.
-  std::span<OpInfo const* const> ops = {};
-};
 
 /// Runs a plan any number of times. Storage that outlives a run is the store's; the arena is this
 /// object's. Nothing is allocated during a run, and nothing in it waits for more than room. It
