@@ -75,6 +75,8 @@ template <Runtime R> class CompiledGraph {
         for (Part& part : parts_) record(part);
     for (Part& part : parts_)
       if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
+    for (PlannedTensor const& tensor : plan_->tensors())  // last: nothing takes it back
+      if (tensor.used && tensor.is_kept()) detail::join(stored_of(tensor).spec, tensor);
     stored_before_ = bound;
   }
   template <class Other>

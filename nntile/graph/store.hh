@@ -47,13 +47,12 @@ template <Runtime R> class TensorStore {
   /// Throws PlanError where the plan is not this rank's part.
   void check_ranks(Plan const& plan) const { detail::check_part(plan, link_); }
 
-  /// The tensor of that name, an open one of that shape; a new one is allocated as the plan lists
-  /// its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
+  /// The tensor of that name, an open one of that shape, as it was; a new one is allocated as the
+  /// plan lists its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
   Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
     Shape const shape = planned.tiling.shape();
     if (Stored* const stored = find_for(planned, shape)) {
       detail::check_same(stored->spec, stored->storage, planned);
-      detail::join(stored->spec, planned);
       return *stored;
     }
     Shape file = planned.file_shape;

@@ -80,7 +80,7 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
 
 /// Adds what another graph declares a tensor as: what is a parameter or state of one, and an input
 /// or constant of another, is the former, and saved.
-inline void join(StoredSpec& known, PlannedTensor const& other) {
+inline void join(StoredSpec& known, PlannedTensor const& other) noexcept {
   known.attributes.requires_grad |= other.attributes.requires_grad;
   known.attributes.persistent |= other.attributes.persistent;
   known.attributes.external &= other.attributes.external;

@@ -139,6 +139,22 @@ TEST_CASE("a graph that cannot be bound adds nothing to its store", "[graph][bin
   CHECK(store.at("w").spec.tiling.shape() == Shape{4, 2});
 }
 
+TEST_CASE("a graph that cannot be bound leaves what its store has as it was", "[graph][binding]") {
+  LogicalGraph reads, trains;
+  scale(reads.input({.shape = {8}}, "w")).named("v").mark_output();
+  scale(reads.input({.shape = {4}}, "x")).named("y").mark_output();
+  scale(trains.parameter({.shape = {8}, .file_shape = {2, 4}}, "w")).named("v").mark_output();
+  scale(trains.input({.shape = {4}, .dtype = DType::fp64}, "x")).named("z").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  (void)compile(reads, store);
+  CHECK_THROWS_AS(compile(trains, store), PlanError);
+  StoredSpec const& w = store.at("w").spec;
+  CHECK((w.attributes.external && !w.attributes.persistent && !w.attributes.requires_grad));
+  CHECK(w.file_shape == Shape{8});
+  CHECK_FALSE(io::is_saved(w));
+}
+
 TEST_CASE("what any graph of a store declares a parameter is saved as one", "[graph][binding]") {
   LogicalGraph reads, trains;
   scale(reads.input({.shape = {4}}, "w")).named("y").mark_output();
