@@ -1,0 +1,256 @@
+#pragma once
+// SPDX-License-Identifier: BSD-3-Clause
+// The transfers of a rank whose tasks have begun, and the tokens that end these.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "nntile/comm/concept.hh"
+#include "nntile/comm/open_requests.hh"
+#include "nntile/core/codelet.hh"
+#include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
+
+namespace nntile {
+
+/// State that all engines share, so that the codelets know no communicator: the transfers whose
+/// tasks have begun.
+class TransferQueue {
+ public:
+  TransferQueue(TransferQueue const&) = delete;
+  TransferQueue& operator=(TransferQueue const&) = delete;
+
+  /// Transfers that this rank waits for, oldest first. Any thread may ask, at any time.
+  std::vector<WaitingTransfer> waiting() const {
+    std::int64_t const now = detail::monotonic_ns();
+    std::vector<WaitingTransfer> all;
+    detail::Lock guard(mutex_);
+    for (auto const* list : {&open_, &held_})
+      for (Transfer const& one : *list)
+        all.push_back({one.sends, one.message, one.bytes.size(),
+                       one.tensor == nullptr ? "" : one.tensor, one.tile, now - one.begun_ns});
+    return all;
+  }
+
+  /// The first error of the communicator itself, which has ended a transfer here alone, so that
+  /// another rank may wait for what will not come; "" where there was none. Any thread may ask.
+  std::string broken() const {
+    detail::Lock guard(mutex_);
+    return broken_;
+  }
+
+  /// Ends all open transfers, and each later one, with that error: for a program that gives its
+  /// peers up and is about to end, since the communicator may still touch their bytes. Any thread.
+  void give_up(std::string const& reason) {
+    {
+      detail::Lock guard(mutex_);
+      given_up_ = reason.empty() ? "given up" : reason;
+      carriers_.clear();
+      end_all(given_up_);
+    }
+    (void)complete_ended({});
+  }
+
+  /// The reason that a tile was not computed, as it goes to those who wait for it.
+  struct Record {
+    char text[status_text_bytes] = {cancelled_mark};
+
+    Record() = default;
+    explicit Record(char const* why) { std::strncpy(text + 1, why, sizeof text - 2); }
+    /// The error of the receive that it cancels, with the rank where it began.
+    std::string from(int rank) {
+      text[sizeof text - 1] = 0;
+      std::string_view const why = text + 1;
+      if (why.starts_with("rank ")) return concat(cancelled_mark, why);
+      return concat(cancelled_mark, "rank ", rank, ": ", why);
+    }
+  };
+
+  struct Transfer {
+    bool sends = false;
+    Message message = {};
+    std::span<std::byte> bytes = {};
+    Completion token = {};
+    char const* tensor = nullptr;  // lives until the task has ended
+    std::int64_t tile = -1;
+    std::int64_t begun_ns = 0;
+    Request request = Request::none;      // none before it is posted
+    std::uint64_t number = 0;             // ascending
+    std::int64_t record_number = -1;      // of the message behind an empty one; -1: none
+    std::shared_ptr<Record> record = {};  // its content; of a receive when it is posted
+    std::string error = {};               // of one that has ended
+  };
+  /// Takes a transfer whose task has begun; posts nothing. One whose number is in flight in that
+  /// direction, of a run before, is held back until that has ended. Any thread. Throws CommError
+  /// (given up), std::bad_alloc.
+  void add(Transfer transfer) {
+    transfer.begun_ns = detail::monotonic_ns();
+    detail::Lock guard(mutex_);
+    if (!given_up_.empty()) throw CommError(given_up_);
+    auto& list = enter(transfer);
+    try {
+      carry(transfer.token);
+    } catch (...) {
+      if (&list == &open_) in_flight_.erase(key(transfer));
+      list.pop_back();
+      throw;
+    }
+  }
+
+ protected:
+  /// Puts a transfer behind those that are open, or behind those that are held back. Under the
+  /// lock. Throws std::bad_alloc, having changed nothing.
+  std::vector<Transfer>& enter(Transfer& transfer) {
+    std::size_t const most = open_.size() + held_.size() + ended_.size() + 1;
+    if (ended_.capacity() < most) ended_.reserve(2 * most);
+    bool const first = in_flight_.insert(key(transfer)).second;
+    auto& list = first ? open_ : held_;
+    transfer.number = ++added_;
+    try {
+      list.push_back(transfer);
+    } catch (...) {
+      if (first) in_flight_.erase(key(transfer));
+      throw;
+    }
+    return list;
+  }
+
+  TransferQueue(Completion::Poll poll, bool driver_only) : poll_(poll), driver_only_(driver_only) {}
+  ~TransferQueue() = default;
+
+  /// Each runtime polls the engine through one of its tokens: its carrier. Under the lock. Throws
+  /// std::bad_alloc.
+  void carry(Completion const& token) {
+    for (Completion const& carrier : carriers_)
+      if (carrier.owner == token.owner) return;
+    carriers_.push_back(token);
+    try {
+      token.poll(poll_, this, driver_only_);
+    } catch (...) {
+      carriers_.pop_back();
+      throw;
+    }
+  }
+  /// A text, or a shorter one where memory lacks: this one needs none.
+  static std::string text_of(std::string_view text) noexcept {
+    try {
+      return std::string(text);
+    } catch (...) {
+      return "no memory";
+    }
+  }
+  /// Notes that an open transfer has ended, with a reason if it failed. The next one of its number,
+  /// if any, takes its place behind those that are open. Needs no memory: what has ended is not
+  /// lost. Under the lock.
+  void end(std::vector<Transfer>::iterator at, std::string error) noexcept {
+    at->error = std::move(error);
+    ended_.push_back(remove(at));  // there is room, since `enter`
+  }
+  /// The same of all, with one reason.
+  void end_all(std::string const& reason) noexcept {
+    while (!open_.empty()) end(open_.begin(), text_of(reason));
+  }
+  /// Goes on with the message that says why none of the bytes came, or went. Under the lock. Throws
+  /// std::bad_alloc, having changed nothing.
+  void go_on(std::vector<Transfer>::iterator at) {
+    std::ptrdiff_t const position = at - open_.begin();
+    Transfer next = *at;
+    if (!next.sends) next.record = std::make_shared<Record>();
+    next.message.number = std::exchange(next.record_number, -1);
+    next.bytes = std::as_writable_bytes(std::span(next.record->text));
+    next.request = Request::none;
+    (void)enter(next);
+    (void)remove(open_.begin() + position);
+  }
+  static bool is_same(Completion const& a, Completion const& b) noexcept {
+    return a.owner == b.owner && a.id == b.id;
+  }
+  /// Completes the tokens of what has ended; whether `polled` was one of them. Once the last token
+  /// is completed, the engine may be gone.
+  bool complete_ended(Completion const& polled) noexcept {
+    bool own = false;
+    for (std::optional<Transfer> next = take_ended(); next;) {
+      Transfer const now = *std::exchange(next, take_ended());
+      own = own || is_same(now.token, polled);
+      now.token.complete(now.error.empty() ? Status{} : Status{now.error.c_str()});
+    }
+    return own;
+  }
+
+  using Key = std::tuple<bool, int, std::int64_t>;
+  static Key key(Transfer const& of) { return {of.sends, of.message.peer, of.message.number}; }
+
+  mutable detail::Mutex mutex_;  // never held while the communicator is called
+  std::vector<Transfer> open_;   // by number; the posted ones first
+  /// Of later runs, whose number is in flight in that direction already.
+  std::vector<Transfer> held_;
+  std::set<Key> in_flight_;      // of all in open_
+  std::vector<Transfer> ended_;  // tokens to be completed; with room for all the others
+  std::vector<Completion> carriers_;
+  std::string given_up_, broken_;
+  std::uint64_t added_ = 0;
+
+ private:
+  Transfer remove(std::vector<Transfer>::iterator at) noexcept {
+    Transfer was = std::move(*at);
+    open_.erase(at);
+    auto const next = std::find_if(held_.begin(), held_.end(),
+                                   [&](Transfer const& one) { return key(one) == key(was); });
+    if (next == held_.end()) {
+      in_flight_.erase(key(was));
+    } else {
+      next->number = ++added_;
+      open_.push_back(std::move(*next));  // there is room
+      held_.erase(next);
+    }
+    return was;
+  }
+  /// One that has ended, if another one carries on where it was a carrier. Where there is no memory
+  /// for that, it stays: the next poll, which is its own, tries again.
+  std::optional<Transfer> take_ended() noexcept {
+    detail::Lock guard(mutex_);
+    auto const at = std::find_if(ended_.begin(), ended_.end(), [this](Transfer const& one) {
+      return replace_carrier(one.token);
+    });
+    if (at == ended_.end()) return {};
+    Transfer was = std::move(*at);
+    ended_.erase(at);
+    return was;
+  }
+  /// False where there is no memory for it.
+  bool replace_carrier(Completion const& token) noexcept {
+    auto const carrier = std::find_if(carriers_.begin(), carriers_.end(),
+                                      [&](Completion const& one) { return is_same(one, token); });
+    if (carrier == carriers_.end()) return true;
+    for (auto const* list : {&open_, &held_})
+      for (Transfer const& one : *list) {
+        if (one.token.owner != token.owner) continue;
+        try {
+          one.token.poll(poll_, this, driver_only_);
+        } catch (...) {
+          return false;
+        }
+        *carrier = one.token;
+        return true;
+      }
+    carriers_.erase(carrier);
+    return true;
+  }
+
+  Completion::Poll const poll_;
+  bool const driver_only_;
+};
+
+}  // namespace nntile
