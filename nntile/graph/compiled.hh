@@ -42,10 +42,11 @@ template <Runtime R> class CompiledGraph {
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     stored_before_ = store.tensors().size();
-    store.check_ranks(*plan_);
-    detail::check_isa("compile", options.isa);
-    Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
+    if (plan_->ranks() == 1) store.check_ranks(*plan_);  // no other rank binds it
     auto const counts = store.together(concat("binding of '", plan_->name(), "'"), [&] {
+      store.check_ranks(*plan_);
+      detail::check_isa("compile", options.isa);
+      Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
       tasks_ = detail::BoundTasks(*plan_, *runtime_, isa, options.ops, options.trace, store.link());
       if constexpr (requires(R& runtime, Codelet const& codelet) {
                       runtime.device().runs(codelet);

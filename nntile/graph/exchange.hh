@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <new>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -53,6 +55,18 @@ class ExchangeFrame {
   std::string_view bytes = {};
 };
 
+/// The frame of a rank that failed and lacks the memory for its error: it is there from the start.
+struct FrameWithoutMemory {
+  static constexpr std::size_t letters = sizeof "no memory" - 1;
+  std::uint64_t head[2] = {1, 0};
+  char text[letters + 1] = "no memory";
+
+  std::span<std::byte const> bytes() const {
+    return std::as_bytes(std::span(this, 1)).first(sizeof head + letters);
+  }
+};
+inline constexpr FrameWithoutMemory frame_without_memory;
+
 /// The bytes that the ranks gave, without what packed them.
 inline std::vector<std::vector<std::byte>> unpack(RankLink const& link, std::string_view call,
                                                   std::vector<std::vector<std::byte>> all) {
@@ -74,10 +88,10 @@ inline std::vector<std::vector<std::byte>> unpack(RankLink const& link, std::str
 }  // namespace detail
 
 /// Gives every rank what each of them gives: the bytes of give(), by rank. All ranks call it
-/// together, with no transfer open, and name it alike. If give() throws on one rank, that one
-/// throws the same, and all others CommError, which names the rank and its error; none waits for
-/// what will not come. Throws CommError, too, where a rank is at another call. Cost: the bytes of
-/// all at each.
+/// together, with no transfer open, and name it alike. If give() throws on one rank, whatever it
+/// is, that one throws the same, and all others CommError, which names the rank and its error; none
+/// waits for what will not come. Throws CommError, too, where a rank is at another call. Cost: the
+/// bytes of all at each.
 template <class Give>
 std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_view call,
                                              Give&& give) {
@@ -89,16 +103,23 @@ std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_v
   using detail::ExchangeFrame;
   std::vector<std::byte> own;
   std::exception_ptr error;
+  auto const fail = [&](std::string_view text) noexcept {
+    error = std::current_exception();
+    try {
+      own = ExchangeFrame::pack(true, call, text.data(), text.size());
+    } catch (std::bad_alloc const&) {
+    }
+  };
   try {
     link.check(link.engine);
     std::vector<std::byte> const given = give();
     own = ExchangeFrame::pack(false, call, given.data(), given.size());
   } catch (std::exception const& failure) {
-    error = std::current_exception();
-    std::string_view const text = failure.what();
-    own = ExchangeFrame::pack(true, call, text.data(), text.size());
+    fail(failure.what());
+  } catch (...) {
+    fail("it threw what is no std::exception");
   }
-  all = link.all_gather(link.engine, own);
+  all = link.all_gather(link.engine, own.empty() ? detail::frame_without_memory.bytes() : own);
   if (error != nullptr) std::rethrow_exception(error);
   return detail::unpack(link, call, std::move(all));
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/runs_alone.hh"
 #include "tests/comm/train_part.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -346,6 +348,32 @@ TEST_CASE("ranks give each other any number of bytes, or something else", "[comm
   CHECK(thrown == std::vector<std::string>(3));
 }
 
+TEST_CASE("whatever a rank throws in an exchange, the others learn so", "[comm][store]") {
+  // What it throws is made before: then nothing but its own text takes memory.
+  std::runtime_error const cause("the cause, in more words than a small string holds");
+  auto const others_hear = [](auto give) {
+    LocalWorld world(2);
+    return on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      try {
+        (void)exchange(link_of(transfers), "giving", [&] {
+          if (comm.rank() == 0) give();
+          return std::vector<std::byte>();
+        });
+      } catch (int number) {
+        throw Error(concat("the number ", number));
+      }
+    })[1];
+  };
+  CHECK(others_hear([&] { throw cause; }) == concat("giving: rank 0: ", cause.what()));
+  CHECK(others_hear([] { throw 42; }) == "giving: rank 0: it threw what is no std::exception");
+  if (!allocations_are_counted()) return;
+  CHECK(others_hear([&] {
+          (void)fail_new_after(0);
+          throw cause;
+        }) == "giving: rank 0: no memory");
+}
+
 TEST_CASE("a rank that cannot bind a plan keeps none waiting", "[comm][store]") {
   LocalWorld world(2);
   auto const thrown = on_ranks(world, [&](LocalComm& comm) {
@@ -365,4 +393,26 @@ TEST_CASE("a rank that cannot bind a plan keeps none waiting", "[comm][store]") 
   });
   CHECK_THAT(thrown[0], Contains("binding of 'scaled': rank 1: compile: no kernel 'nonesuch'"));
   CHECK_THAT(thrown[1], Contains("no kernel 'nonesuch'"));
+}
+
+TEST_CASE("a rank with a part or an instruction set that is not its own keeps none waiting",
+          "[comm][store]") {
+  auto const on_two = [](int part, Isa isa) {
+    LocalWorld world(2);
+    return on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Serial runtime;
+      TensorStore<Serial> store(runtime, link_of(transfers));
+      LogicalGraph graph("scaled");
+      scale({.alpha = 2}, graph.input({.shape = {64}}, "x")).named("y").mark_output();
+      auto const plan = std::make_shared<Plan const>(graph, uncut(2), comm.rank() * part);
+      CompiledGraph<Serial> const step(plan, store, {.isa = comm.rank() == 1 ? isa : Isa::best});
+    });
+  };
+  CHECK(on_two(1, Isa::best) == std::vector<std::string>(2));
+  auto const parts = on_two(0, Isa::best), sets = on_two(1, static_cast<Isa>(77));
+  CHECK_THAT(parts[0], Contains("binding of 'scaled': rank 1: " + parts[1]));
+  CHECK_THAT(parts[1], Contains("is the part of rank 0 of 2, and the store is that of rank 1"));
+  CHECK_THAT(sets[0], Contains("binding of 'scaled': rank 1: " + sets[1]));
+  CHECK_THAT(sets[1], Contains("compile: this build has no kernels for"));
 }
