@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,11 +35,18 @@ class TransferQueue {
   std::vector<WaitingTransfer> waiting() const {
     std::int64_t const now = detail::monotonic_ns();
     std::vector<WaitingTransfer> all;
-    detail::Lock guard(mutex_);
-    for (auto const* list : {&open_, &held_})
-      for (Transfer const& one : *list)
+    {
+      detail::Lock guard(mutex_);
+      (void)any_waiting([&](Transfer const& one) {
         all.push_back({one.sends, one.message, one.bytes.size(),
                        one.tensor == nullptr ? "" : one.tensor, one.tile, now - one.begun_ns});
+        return false;
+      });
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](WaitingTransfer const& a, WaitingTransfer const& b) {
+                       return a.waited_ns > b.waited_ns;
+                     });
     return all;
   }
 
@@ -86,8 +92,6 @@ class TransferQueue {
     char const* tensor = nullptr;  // lives until the task has ended
     std::int64_t tile = -1;
     std::int64_t begun_ns = 0;
-    Request request = Request::none;      // none before it is posted
-    std::uint64_t number = 0;             // ascending
     std::int64_t record_number = -1;      // of the message behind an empty one; -1: none
     std::shared_ptr<Record> record = {};  // its content; of a receive when it is posted
     std::string error = {};               // of one that has ended
@@ -99,33 +103,44 @@ class TransferQueue {
     transfer.begun_ns = detail::monotonic_ns();
     detail::Lock guard(mutex_);
     if (!given_up_.empty()) throw CommError(given_up_);
-    auto& list = enter(transfer);
+    auto const [line, at] = enter(transfer);
     try {
       carry(transfer.token);
     } catch (...) {
-      if (&list == &open_) in_flight_.erase(key(transfer));
-      list.pop_back();
+      line->erase(at);
+      if (line == &begun_) in_flight_.erase(key(transfer));
       throw;
     }
   }
 
  protected:
-  /// Puts a transfer behind those that are open, or behind those that are held back. Under the
-  /// lock. Throws std::bad_alloc, having changed nothing.
-  std::vector<Transfer>& enter(Transfer& transfer) {
-    std::size_t const most = open_.size() + held_.size() + ended_.size() + 1;
-    if (ended_.capacity() < most) ended_.reserve(2 * most);
-    bool const first = in_flight_.insert(key(transfer)).second;
-    auto& list = first ? open_ : held_;
-    transfer.number = ++added_;
+  /// Transfers in an order. Their nodes move from line to line, which takes no memory.
+  using Line = std::multimap<std::uint64_t, Transfer>;
+  struct Position {
+    Line* line;
+    Line::iterator at;
+  };
+
+  /// Puts a transfer behind those that have begun, or behind those of its number. Under the lock.
+  /// Throws std::bad_alloc, having changed nothing.
+  Position enter(Transfer const& transfer) {
+    auto const [entry, is_first] = in_flight_.try_emplace(key(transfer));
+    Line& line = is_first ? begun_ : entry->second;
     try {
-      list.push_back(transfer);
+      return {&line, line.emplace(++added_, transfer)};
     } catch (...) {
-      if (first) in_flight_.erase(key(transfer));
+      if (is_first) in_flight_.erase(entry);
       throw;
     }
-    return list;
   }
+  /// Puts a transfer elsewhere, under another number. Under the lock.
+  static void move(Position from, Line& to, std::uint64_t number) noexcept {
+    Line::node_type node = from.line->extract(from.at);
+    node.key() = number;
+    to.insert(std::move(node));
+  }
+  /// Transfers that are open: those held back are not.
+  std::size_t open_count() const noexcept { return begun_.size() + posted_.size(); }
 
   TransferQueue(Completion::Poll poll, bool driver_only) : poll_(poll), driver_only_(driver_only) {}
   ~TransferQueue() = default;
@@ -151,28 +166,30 @@ class TransferQueue {
       return "no memory";
     }
   }
-  /// Notes that an open transfer has ended, with a reason if it failed. The next one of its number,
-  /// if any, takes its place behind those that are open. Needs no memory: what has ended is not
-  /// lost. Under the lock.
-  void end(std::vector<Transfer>::iterator at, std::string error) noexcept {
-    at->error = std::move(error);
-    ended_.push_back(remove(at));  // there is room, since `enter`
+  /// Notes that an open transfer has ended, with a reason if it failed. Needs no memory: what has
+  /// ended is not lost. Under the lock.
+  void end(Position position, std::string error) noexcept {
+    position.at->second.error = std::move(error);
+    Key const was = key(position.at->second);
+    move(position, ended_, ++added_);
+    free_number(was);
   }
   /// The same of all, with one reason.
   void end_all(std::string const& reason) noexcept {
-    while (!open_.empty()) end(open_.begin(), text_of(reason));
+    for (Line* const line : {&posted_, &begun_})
+      while (!line->empty()) end({line, line->begin()}, text_of(reason));
   }
   /// Goes on with the message that says why none of the bytes came, or went. Under the lock. Throws
   /// std::bad_alloc, having changed nothing.
-  void go_on(std::vector<Transfer>::iterator at) {
-    std::ptrdiff_t const position = at - open_.begin();
-    Transfer next = *at;
+  void go_on(Position position) {
+    Transfer next = position.at->second;
     if (!next.sends) next.record = std::make_shared<Record>();
     next.message.number = std::exchange(next.record_number, -1);
     next.bytes = std::as_writable_bytes(std::span(next.record->text));
-    next.request = Request::none;
     (void)enter(next);
-    (void)remove(open_.begin() + position);
+    Key const was = key(position.at->second);
+    position.line->erase(position.at);
+    free_number(was);
   }
   static bool is_same(Completion const& a, Completion const& b) noexcept {
     return a.owner == b.owner && a.id == b.id;
@@ -192,40 +209,44 @@ class TransferQueue {
   using Key = std::tuple<bool, int, std::int64_t>;
   static Key key(Transfer const& of) { return {of.sends, of.message.peer, of.message.number}; }
 
-  mutable detail::Mutex mutex_;  // never held while the communicator is called
-  std::vector<Transfer> open_;   // by number; the posted ones first
-  /// Of later runs, whose number is in flight in that direction already.
-  std::vector<Transfer> held_;
-  std::set<Key> in_flight_;      // of all in open_
-  std::vector<Transfer> ended_;  // tokens to be completed; with room for all the others
+  mutable detail::Mutex mutex_;    // never held while the communicator is called
+  Line begun_;                     // in the order in which they were added; not posted yet
+  Line posted_;                    // by request
+  std::map<Key, Line> in_flight_;  // of all in both; with those of later runs that it holds back
+  Line ended_;                     // tokens to be completed
   std::vector<Completion> carriers_;
   std::string given_up_, broken_;
   std::uint64_t added_ = 0;
 
  private:
-  Transfer remove(std::vector<Transfer>::iterator at) noexcept {
-    Transfer was = std::move(*at);
-    open_.erase(at);
-    auto const next = std::find_if(held_.begin(), held_.end(),
-                                   [&](Transfer const& one) { return key(one) == key(was); });
-    if (next == held_.end()) {
-      in_flight_.erase(key(was));
-    } else {
-      next->number = ++added_;
-      open_.push_back(std::move(*next));  // there is room
-      held_.erase(next);
-    }
-    return was;
+  /// A number is in flight no more: the next transfer of it, if any, begins behind the others.
+  void free_number(Key const& key) noexcept {
+    auto const entry = in_flight_.find(key);
+    Line& held = entry->second;
+    if (held.empty())
+      in_flight_.erase(entry);
+    else
+      move({&held, held.begin()}, begun_, ++added_);
+  }
+  /// Whether f(transfer) holds for one that has not ended. Under the lock.
+  template <class F> bool any_waiting(F f) const {
+    auto const any = [&](Line const& line) {
+      return std::any_of(line.begin(), line.end(),
+                         [&](auto const& each) { return f(each.second); });
+    };
+    return any(posted_) || any(begun_) ||
+           std::any_of(in_flight_.begin(), in_flight_.end(),
+                       [&](auto const& entry) { return any(entry.second); });
   }
   /// One that has ended, if another one carries on where it was a carrier. Where there is no memory
   /// for that, it stays: the next poll, which is its own, tries again.
   std::optional<Transfer> take_ended() noexcept {
     detail::Lock guard(mutex_);
-    auto const at = std::find_if(ended_.begin(), ended_.end(), [this](Transfer const& one) {
-      return replace_carrier(one.token);
+    auto const at = std::find_if(ended_.begin(), ended_.end(), [this](auto const& one) {
+      return replace_carrier(one.second.token);
     });
     if (at == ended_.end()) return {};
-    Transfer was = std::move(*at);
+    Transfer was = std::move(at->second);
     ended_.erase(at);
     return was;
   }
@@ -234,19 +255,18 @@ class TransferQueue {
     auto const carrier = std::find_if(carriers_.begin(), carriers_.end(),
                                       [&](Completion const& one) { return is_same(one, token); });
     if (carrier == carriers_.end()) return true;
-    for (auto const* list : {&open_, &held_})
-      for (Transfer const& one : *list) {
-        if (one.token.owner != token.owner) continue;
-        try {
-          one.token.poll(poll_, this, driver_only_);
-        } catch (...) {
-          return false;
-        }
+    try {
+      bool const replaced = any_waiting([&](Transfer const& one) {
+        if (one.token.owner != token.owner) return false;
+        one.token.poll(poll_, this, driver_only_);
         *carrier = one.token;
         return true;
-      }
-    carriers_.erase(carrier);
-    return true;
+      });
+      if (!replaced) carriers_.erase(carrier);
+      return true;
+    } catch (...) {
+      return false;
+    }
   }
 
   Completion::Poll const poll_;

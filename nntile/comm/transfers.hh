@@ -77,7 +77,8 @@ inline constexpr Codelet receive_codelet{
 /// ThreadLevel::multiple the driver of the runtime alone polls.
 ///
 /// Outlives the runtimes that run its transfers; the communicator outlives it, and is called by
-/// nothing else while transfers are open. Cost of a poll: that of C::test.
+/// nothing else while transfers are open. Cost of a poll: that of C::test; of a transfer:
+/// logarithmic in the open ones.
 template <Communicator C> class Transfers : public TransferQueue {
  public:
   explicit Transfers(C& comm)
@@ -101,8 +102,8 @@ template <Communicator C> class Transfers : public TransferQueue {
   void check_closed(char const* call) const {
     check_driver();
     detail::Lock guard(mutex_);
-    if (!open_.empty())
-      throw CommError(concat(call, ": ", open_.size(), " transfers are open on rank ", comm_.rank(),
+    if (open_count() != 0)
+      throw CommError(concat(call, ": ", open_count(), " transfers are open on rank ", comm_.rank(),
                              "; wait for their tasks before"));
   }
 
@@ -175,11 +176,10 @@ template <Communicator C> class Transfers : public TransferQueue {
   /// Posts what has begun, in that order.
   void post() noexcept {
     detail::Lock lock(mutex_);
-    auto first = open_.end();
-    while (first != open_.begin() && (first - 1)->request == Request::none) --first;
     std::uint64_t const last = added_;
-    while (first != open_.end() && first->number <= last) {
-      Transfer const one = *first;
+    while (!begun_.empty() && begun_.begin()->first <= last) {
+      std::uint64_t const number = begun_.begin()->first;
+      Transfer const one = begun_.begin()->second;
       lock.unlock();
       Request request = Request::none;
       std::string error = error_of([&] {
@@ -188,18 +188,12 @@ template <Communicator C> class Transfers : public TransferQueue {
       });
       lock.lock();
       note(error);
-      first = std::lower_bound(
-          open_.begin(), open_.end(), one.number,
-          [](Transfer const& open, std::uint64_t number) { return open.number < number; });
-      if (first == open_.end() || first->number != one.number) continue;  // given up
-      first->request = request;
-      if (error.empty()) {
-        ++first;
-        continue;
-      }
-      std::ptrdiff_t const position = first - open_.begin();
-      end(first, std::move(error));
-      first = open_.begin() + position;
+      auto const at = begun_.find(number);
+      if (at == begun_.end()) continue;  // given up
+      if (error.empty())
+        move({&begun_, at}, posted_, static_cast<std::uint64_t>(request));
+      else
+        end({&begun_, at}, std::move(error));
     }
   }
   void test() noexcept {
@@ -209,27 +203,24 @@ template <Communicator C> class Transfers : public TransferQueue {
     detail::Lock guard(mutex_);
     note(broken);
     for (EndedRequest& one : reported_) {
-      auto const at = std::lower_bound(
-          open_.begin(), open_.end(), one.request, [](Transfer const& open, Request request) {
-            return open.request != Request::none && open.request < request;
-          });
-      if (at == open_.end() || at->request != one.request) continue;
-      take(at, std::move(one.error), one.came_empty);
+      auto const at = posted_.find(static_cast<std::uint64_t>(one.request));
+      if (at != posted_.end()) take({&posted_, at}, std::move(one.error), one.came_empty);
     }
     if (!broken.empty()) end_all(broken);
   }
   /// Under the lock.
-  void take(std::vector<Transfer>::iterator at, std::string error, bool came_empty) noexcept {
+  void take(Position position, std::string error, bool came_empty) noexcept {
+    Transfer const& one = position.at->second;
     bool const goes_on =
-        at->record_number >= 0 && (at->sends ? at->record != nullptr && error.empty() : came_empty);
+        one.record_number >= 0 && (one.sends ? one.record != nullptr && error.empty() : came_empty);
     try {
-      if (goes_on) return go_on(at);
-      if (!at->sends && at->record != nullptr && error.empty())
-        error = at->record->from(at->message.peer);
+      if (goes_on) return go_on(position);
+      if (!one.sends && one.record != nullptr && error.empty())
+        error = one.record->from(one.message.peer);
     } catch (std::bad_alloc const&) {
       error = "no memory";  // this text needs none
     }
-    end(at, std::move(error));
+    end(position, std::move(error));
   }
 
   C& comm_;
