@@ -54,13 +54,16 @@ class ProcessMail {
     std::atomic_ref(put_).store(at + 1, std::memory_order_release);
     return true;
   }
-  /// False where it is empty.
-  bool get(ProcessNote& note) {
+  /// The first note, which stays until it is dropped; false where it is empty.
+  bool look(ProcessNote& note) {
     std::uint64_t const at = std::atomic_ref(got_).load(std::memory_order_relaxed);
     if (at == std::atomic_ref(put_).load(std::memory_order_acquire)) return false;
     note = notes_[at % capacity];
-    std::atomic_ref(got_).store(at + 1, std::memory_order_release);
     return true;
+  }
+  void drop() {
+    std::uint64_t const at = std::atomic_ref(got_).load(std::memory_order_relaxed);
+    std::atomic_ref(got_).store(at + 1, std::memory_order_release);
   }
 
  private:
@@ -190,9 +193,17 @@ class ProcessComm {
 
   Request send(std::span<std::byte const> bytes, Message message) {
     OpenRequest const open = requests_.open(true, message, bytes.size());
-    requests_.keep(open, [&] { peer(message.peer).sends.emplace(message.number, open); });
+    requests_.keep(open, [&] {
+      auto& sends = peer(message.peer).sends;
+      auto const at = sends.emplace(message.number, open).first;
+      try {
+        tell(message.peer, {message.number, address_of(bytes), bytes.size(), false});
+      } catch (...) {
+        sends.erase(at);
+        throw;
+      }
+    });
     ++open_;
-    tell(message.peer, {message.number, address_of(bytes), bytes.size(), false});
     return open.request;
   }
   Request receive(std::span<std::byte> bytes, Message message) {
@@ -205,6 +216,7 @@ class ProcessComm {
     ++open_;
     return open.request;
   }
+  /// Throws std::bad_alloc; what it has not reported by then the next one does.
   void test(std::vector<EndedRequest>& ended) {
     if (open_ == 0 && untold_ == 0) return;
     look_for_dead();
@@ -260,7 +272,8 @@ class ProcessComm {
     Peer& its = peer(rank);
     if (its.gone == nullptr && state_of(rank) == detail::ProcessState::ended)
       its.gone = "has ended";  // its last notes are read now
-    for (detail::ProcessNote note; world_.mail(rank, rank_).get(note);)
+    auto& mail = world_.mail(rank, rank_);
+    for (detail::ProcessNote note; mail.look(note); mail.drop())
       if (note.taken) {
         auto const sent = its.sends.find(note.number);
         if (sent == its.sends.end()) continue;
@@ -283,12 +296,13 @@ class ProcessComm {
            !world_.mail(rank_, rank).is_full()) {
       auto const posted = from.receives.find(from.ready.front());
       auto const offer = from.offers.find(from.ready.front());
-      from.ready.pop();
       // The number is here a second time if memory for the receive was short.
-      if (posted == from.receives.end() || offer == from.offers.end()) continue;
-      receive(posted->second, offer->second, ended);
-      from.offers.erase(offer);
-      from.receives.erase(posted);
+      if (posted != from.receives.end() && offer != from.offers.end()) {
+        receive(posted->second, offer->second, ended);
+        from.offers.erase(offer);
+        from.receives.erase(posted);
+      }
+      from.ready.pop();
     }
   }
   void receive(Posted const& posted, Offer const& offer, std::vector<EndedRequest>& ended) {
@@ -297,24 +311,25 @@ class ProcessComm {
     std::string error = fits ? read(open.message.peer, offer, posted.room)
                              : wrong_size(open, static_cast<std::size_t>(offer.bytes));
     if (fits && !error.empty()) error = concat(describe(open), ": ", error);
-    tell(open.message.peer, {open.message.number, 0, 0, true});
     end(open, std::move(error), !fits && offer.bytes == 0, ended);
+    tell(open.message.peer, {open.message.number, 0, 0, true});  // its mail has room
   }
   /// Ends what is open with a rank that is gone.
   void end_all(int rank, std::vector<EndedRequest>& ended) {
     Peer& its = peer(rank);
-    for (auto const& [number, open] : its.sends) end(open, gone(open), false, ended);
-    for (auto const& [number, posted] : its.receives)
-      end(posted.open, gone(posted.open), false, ended);
-    its.sends.clear();
-    its.receives.clear();
+    for (auto at = its.sends.begin(); at != its.sends.end(); at = its.sends.erase(at))
+      end(at->second, gone(at->second), false, ended);
+    for (auto at = its.receives.begin(); at != its.receives.end(); at = its.receives.erase(at))
+      end(at->second.open, gone(at->second.open), false, ended);
     its.ready.clear();
   }
+  /// Throws std::bad_alloc, having changed nothing.
   void end(OpenRequest const& open, std::string error, bool came_empty,
            std::vector<EndedRequest>& ended) {
-    requests_.close(open, error.empty());
-    --open_;
+    bool const well = error.empty();
     ended.push_back({open.request, std::move(error), came_empty});
+    requests_.close(open, well);
+    --open_;
   }
   std::string gone(OpenRequest const& open) {
     return concat(describe(open), ": rank ", open.message.peer, " ", peer(open.message.peer).gone);

@@ -248,6 +248,67 @@ TEST_CASE("a rank whose gather fails does not hold up the others", "[comm][proce
   CHECK(texts == std::vector<std::string>{"67108864 bytes", "no memory", "67108864 bytes"});
 }
 
+TEST_CASE("requests between processes for which memory ran short pass", "[comm][processes]") {
+  if (!may_read_processes()) return;
+  for (std::size_t const others :
+       {std::size_t{0}, std::size_t{60}})  // as many as a mail of notes has room for
+    for (std::size_t const expected : {std::size_t{4}, std::size_t{8}})
+      for (long count = 0; count < 16; ++count) {
+        INFO(others << " others, " << expected << " bytes expected, allocation " << count);
+        ProcessWorld world(2);
+        ProcessComm from(world, 0), to(world, 1);
+        Bytes bytes(4, std::byte{1}), room(expected);
+        std::vector<EndedRequest> sent, received;
+        for (std::size_t n = 0; n < others; ++n)
+          (void)from.send(bytes, {1, static_cast<std::int64_t>(100 + n)});
+        int failures = 0;
+        auto const again = [&](auto call) {
+          for (int i = 0; i < 2; ++i) try {
+              return (void)call();
+            } catch (std::bad_alloc const&) {
+              ++failures;
+            }
+        };
+        (void)fail_allocation_after(count);
+        again([&] { return from.send(bytes, {1, 5}); });
+        again([&] { return to.receive(room, {0, 5}); });
+        for (int i = 0; i < 4; ++i) {
+          again([&] { to.test(received); });
+          again([&] { from.test(sent); });
+        }
+        (void)fail_allocation_after(-1);
+        CHECK(failures <= 1);
+        REQUIRE((sent.size() == 1 && received.size() == 1));
+        CHECK(sent[0].error.empty());
+        CHECK(received[0].error.empty() == (expected == 4));
+        CHECK((room[0] == std::byte{1}) == (expected == 4));
+        CHECK_NOTHROW(from.send(bytes, {1, 5}));  // the number is free
+      }
+}
+
+TEST_CASE("what is open with a rank that is gone ends once where memory runs short",
+          "[comm][processes]") {
+  for (long count = 0; count < 24; ++count) {
+    INFO("allocation " << count << " fails");
+    ProcessWorld world(2);
+    ProcessComm comm(world, 0);
+    Bytes bytes(4), room(4);
+    for (std::int64_t n = 0; n < 3; ++n) {
+      (void)comm.send(bytes, {1, n});
+      (void)comm.receive(room, {1, n});
+    }
+    ProcessComm(world, 1);
+    std::vector<EndedRequest> ended;
+    (void)fail_allocation_after(count);
+    for (int i = 0; i < 2; ++i) try {
+        comm.test(ended);
+      } catch (std::bad_alloc const&) {
+      }
+    (void)fail_allocation_after(-1);
+    CHECK(ended.size() == 6);
+  }
+}
+
 TEST_CASE("a rank of processes is made once, and only where it is", "[comm][processes]") {
   ProcessWorld world(2);
   ProcessComm const first(world, 0);
