@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -149,7 +150,7 @@ class MpiComm {
     reserve();
     OpenRequest const open = requests_.open(true, message, bytes.size());
     MPI_Request handle = MPI_REQUEST_NULL;
-    requests_.keep(open, [&] { check(describe(open), isend(bytes, open, &handle)); });
+    requests_.keep(open, [&] { check(open, isend(bytes, open, &handle)); });
     handles_.push_back(handle);
     started_.push_back({open, {}, {}, bytes.size()});
     return open.request;
@@ -158,35 +159,30 @@ class MpiComm {
     check_thread("receive");
     reserve();
     OpenRequest const open = requests_.open(false, message, bytes.size());
-    auto const arrived = arrived_.find({message.peer, message.number});
-    if (arrived == arrived_.end()) {
-      requests_.keep(
-          open, [&] { wanted_.insert({{message.peer, message.number}, {open, bytes, {}, 0}}); });
-      return open.request;
-    }
-    auto const [handle, size] = arrived->second.front();
-    arrived->second.erase(arrived->second.begin());
-    if (arrived->second.empty()) arrived_.erase(arrived);
-    start({open, bytes, {}, size}, handle);
+    requests_.keep(open, [&] {
+      Key const key{message.peer, message.number};
+      auto const arrived = arrived_.lower_bound(key);
+      if (arrived == arrived_.end() || arrived->first != key)
+        return (void)wanted_.emplace(key, Started{open, bytes, {}, 0});
+      auto const [handle, size] = arrived->second;
+      Started one = receive_of(open, bytes, size);
+      arrived_.erase(arrived);
+      start(std::move(one), handle);
+    });
     return open.request;
   }
+  /// Throws std::bad_alloc, too; what it has not reported by then the next one does.
   void test(std::vector<EndedRequest>& ended) {
     check_thread("test");
     while (!wanted_.empty() && take_one()) {
     }
-    if (handles_.empty()) return;
-    indices_.resize(handles_.size());
-    int count = 0;
-    check("MPI_Testsome", MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count,
-                                       indices_.data(), MPI_STATUSES_IGNORE));
-    if (count == MPI_UNDEFINED || count == 0) return;
-    for (int i = 0; i < count; ++i) {
-      auto const at = static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
-      Started const& one = started_[at];
+    if (indices_.empty()) find_ended();
+    for (; told_ != indices_.size(); ++told_) {
+      Started const& one = started_[static_cast<std::size_t>(indices_[told_])];
       bool const fits = one.size == one.open.bytes;
-      requests_.close(one.open, fits);
       ended.push_back({one.open.request, fits ? std::string{} : wrong_size(one.open, one.size),
                        !fits && one.size == 0});
+      requests_.close(one.open, fits);
     }
     forget_ended();
   }
@@ -258,11 +254,28 @@ class MpiComm {
   /// is none. A receive that were posted before would end the program when more bytes come than it
   /// expects: MPICH raises that at MPI_COMM_WORLD's handler, which is the caller's.
   bool take_one() {
+    if (!taken_) probe();
+    if (!taken_) return false;
+    auto const& [key, message] = *taken_;
+    if (auto const wanted = wanted_.find(key); wanted != wanted_.end()) {
+      reserve();
+      Started one = receive_of(wanted->second.open, wanted->second.room, message.size);
+      MPI_Message const handle = message.handle;
+      wanted_.erase(wanted);
+      taken_.reset();
+      start(std::move(one), handle);
+    } else {
+      arrived_.insert(*taken_);
+      taken_.reset();
+    }
+    return true;
+  }
+  void probe() {
     int any = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
     check("MPI_Improbe", MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &any, &handle, &status));
-    if (any == 0) return false;
+    if (any == 0) return;
 #if MPI_VERSION >= 4
     MPI_Count size = 0;
     (void)MPI_Get_count_c(&status, MPI_BYTE, &size);
@@ -270,35 +283,40 @@ class MpiComm {
     int size = 0;
     (void)MPI_Get_count(&status, MPI_BYTE, &size);
 #endif
-    Key const key{status.MPI_SOURCE, status.MPI_TAG};
-    auto const wanted = wanted_.find(key);
-    if (wanted == wanted_.end()) {
-      arrived_[key].push_back({handle, static_cast<std::size_t>(size)});
-      return true;
-    }
-    Started one = std::move(wanted->second);
-    wanted_.erase(wanted);
-    one.size = static_cast<std::size_t>(size);
-    reserve();
-    start(std::move(one), handle);
-    return true;
+    taken_.emplace(Key{status.MPI_SOURCE, status.MPI_TAG},
+                   Arrived{handle, static_cast<std::size_t>(size)});
   }
-  /// Behind `reserve`.
+  /// A receive of a message of that size. Throws std::bad_alloc.
+  static Started receive_of(OpenRequest const& open, std::span<std::byte> room, std::size_t size) {
+    Started one{open, room, {}, size};
+    if (size == room.size()) return one;
+    one.instead.resize(size);
+    one.room = one.instead;
+    return one;
+  }
+  /// Behind `reserve`: takes no memory.
   void start(Started one, MPI_Message handle) {
-    if (one.size != one.room.size()) {
-      one.instead.resize(one.size);
-      one.room = one.instead;
-    }
     MPI_Request request = MPI_REQUEST_NULL;
 #if MPI_VERSION >= 4
-    check(describe(one.open), MPI_Imrecv_c(one.room.data(), static_cast<MPI_Count>(one.size),
-                                           MPI_BYTE, &handle, &request));
+    check(one.open, MPI_Imrecv_c(one.room.data(), static_cast<MPI_Count>(one.size), MPI_BYTE,
+                                 &handle, &request));
 #else
-    check(describe(one.open),
+    check(one.open,
           MPI_Imrecv(one.room.data(), static_cast<int>(one.size), MPI_BYTE, &handle, &request));
 #endif
     handles_.push_back(request);
     started_.push_back(std::move(one));
+  }
+  /// Asks MPI for the places of what has ended.
+  void find_ended() {
+    if (handles_.empty()) return;
+    indices_.resize(handles_.size());
+    int count = 0;
+    int const code = MPI_Testsome(static_cast<int>(handles_.size()), handles_.data(), &count,
+                                  indices_.data(), MPI_STATUSES_IGNORE);
+    bool const none = code != MPI_SUCCESS || count == MPI_UNDEFINED;
+    indices_.resize(none ? 0 : static_cast<std::size_t>(count));
+    check("MPI_Testsome", code);
   }
   /// Room for one more, so that a request that has started is not lost. Throws std::bad_alloc.
   void reserve() {
@@ -306,6 +324,9 @@ class MpiComm {
     if (started_.size() == started_.capacity()) started_.reserve(2 * started_.size() + 16);
   }
   void forget_ended() {
+    if (indices_.empty()) return;
+    indices_.clear();
+    told_ = 0;
     std::size_t kept = 0;
     for (std::size_t i = 0; i < handles_.size(); ++i) {
       if (handles_[i] == MPI_REQUEST_NULL) continue;
@@ -318,9 +339,12 @@ class MpiComm {
     handles_.resize(kept);
     started_.erase(started_.begin() + static_cast<std::ptrdiff_t>(kept), started_.end());
   }
-  void check(std::string const& call, int code) const {
+  void check(std::string_view call, int code) const {
     if (code != MPI_SUCCESS)
       throw CommError(concat("MpiComm: rank ", rank_, ": ", call, ": ", detail::mpi_error(code)));
+  }
+  void check(OpenRequest const& open, int code) const {
+    if (code != MPI_SUCCESS) check(describe(open), code);
   }
   void check_thread(char const* call) const {
     if (level_ >= ThreadLevel::serialized || detail::this_thread() == main_) return;
@@ -339,11 +363,13 @@ class MpiComm {
   ThreadLevel level_ = ThreadLevel::single;
   std::uintptr_t main_ = 0;  // 0: not known
   OpenRequests requests_{1, least_tag_bound};
-  std::map<Key, Started> wanted_;                // receives whose message has not arrived
-  std::map<Key, std::vector<Arrived>> arrived_;  // messages whose receive was not posted
+  std::map<Key, Started> wanted_;                       // receives whose message has not arrived
+  std::multimap<Key, Arrived> arrived_;                 // messages whose receive was not posted
+  std::optional<std::pair<Key const, Arrived>> taken_;  // one that may be in neither yet
   std::vector<MPI_Request> handles_;
   std::vector<Started> started_;  // at the same positions
-  std::vector<int> indices_;      // of the latest test
+  std::vector<int> indices_;      // of those that have ended, until all have been reported
+  std::size_t told_ = 0;          // of these
 };
 static_assert(Communicator<MpiComm>);
 

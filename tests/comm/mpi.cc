@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "nntile/testing/communicator.hh"
 #include "tests/comm/mpi_expect.hh"
 #include "tests/comm/transfer_tasks.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/message.hh"
 
 namespace {
@@ -195,6 +197,54 @@ void wrong_size() {
                  "800 bytes came, 792 were expected");
 }
 
+/// Requests for which memory ran short pass: those that were not posted are posted again. MPI's own
+/// calls have memory.
+void memory_runs_short() {
+  MpiComm ranks(MPI_COMM_WORLD);
+  int const self = ranks.rank();
+  for (bool const receive_first : {false, true})
+    for (std::size_t const expected : {std::size_t{4}, std::size_t{40}})
+      for (long count = 0; count < 20; ++count) {
+        Bytes const bytes(40, std::byte{1});
+        Bytes room(expected), last(1);
+        std::vector<EndedRequest> ended;
+        int failures = 0;
+        auto const again = [&](auto call) {
+          for (int i = 0; i < 2; ++i) try {
+              return (void)call();
+            } catch (std::bad_alloc const&) {
+              ++failures;
+            }
+        };
+        auto const test_often = [&](std::size_t until) {
+          for (int i = 0; i < 100'000 && ended.size() < until; ++i)
+            again([&] { ranks.test(ended); });
+        };
+        (void)test::fail_new_after(count);
+        if (receive_first) again([&] { (void)ranks.receive(room, {self, 3}); });
+        again([&] { (void)ranks.send(bytes, {self, 3}); });
+        if (!receive_first) {
+          again([&] { (void)ranks.receive(last, {self, 4}); });  // has tests look for messages
+          test_often(1);
+          again([&] { (void)ranks.receive(room, {self, 3}); });
+        }
+        test_often(2);
+        (void)test::fail_new_after(-1);
+        std::string const at = concat("receive first ", receive_first ? "yes" : "no", ", ",
+                                      expected, " bytes, allocation ", count, ": ");
+        expect(failures <= 1, at + "more than one call failed");
+        expect(ended.size() == 2, concat(at, ended.size(), " of 2 requests ended"));
+        if (ended.size() != 2) return;
+        for (EndedRequest const& one : ended)
+          expect(one.error.empty() || expected != bytes.size(), at + one.error);
+        expect((room[0] == std::byte{1}) == (expected == bytes.size()), at + "other bytes");
+        if (receive_first) continue;
+        Bytes const end(1);
+        (void)ranks.send(end, {self, 4});
+        test_often(4);
+      }
+}
+
 /// Ends with receives open, as programs that end with an error do.
 void ends_early() {
   Bytes room(100);
@@ -223,6 +273,7 @@ int main(int argc, char** argv) {
   threads();
   transfers();
   wrong_size();
+  memory_runs_short();
   if (level == "multiple") {
     split();
     leaves_alone();
