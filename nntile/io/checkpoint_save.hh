@@ -9,7 +9,7 @@
 
 #include "nntile/graph/exchange.hh"
 #include "nntile/io/checkpoint_names.hh"
-#include "nntile/io/tensor_io.hh"
+#include "nntile/io/checkpoint_shares.hh"
 
 namespace nntile::io {
 
@@ -69,9 +69,8 @@ class CheckpointDirectory {
 
   /// Saves a checkpoint of `state.step`; one of the same step is replaced in one rename. Throws
   /// Error when the disk fails or the path leads to another directory than it did, ValueError for
-  /// what no manifest holds: numbers that are not finite, a model that is no object or nested too
-  /// deep, two tensors of one name; OutOfMemory. Older checkpoints are untouched then. Blocks:
-  /// until everything is on the disk.
+  /// numbers that are not finite and for a model that is no object, OutOfMemory; older checkpoints
+  /// are untouched then. Blocks: until everything is on the disk.
   SavedCheckpoint save(Json const& model, TrainingState const& state,
                        std::span<TensorSource const> tensors) {
     if (link_.ranks != 1)
@@ -83,7 +82,9 @@ class CheckpointDirectory {
     return save_shares(model, state, shares);
   }
   /// The same on all ranks together, of what each has of the tensors, shares_of() of io/store.hh.
-  /// Model and state are rank 0's. On one rank the bytes are those of save().
+  /// Model, state and the list of the tensors are rank 0's. On one rank the bytes are those of
+  /// save(). Throws ValueError, too, where two tensors or tiles have one name, where borders do not
+  /// cut a tensor, and where what the ranks write is not each of them, once.
   SavedCheckpoint save_shares(Json const& model, TrainingState const& state,
                               std::span<TensorShare const> tensors) {
     return detail::with_memory_for("save checkpoint in", path_, [&] {
@@ -148,17 +149,7 @@ class CheckpointDirectory {
       WrittenFile const written =
           save_tensors(pending + "/" + name, held,
                        {.appear = Appear::in_place, .fault = options_.fault}, options_.piece_bytes);
-      std::vector<std::string> names;
-      std::vector<std::uint64_t> checksums;
-      for (auto const& [entry, checksum] : written.tensors) {
-        names.push_back(entry.name);
-        checksums.push_back(checksum);
-      }
-      list.push_back(Json::object({{"name", name},
-                                   {"bytes", written.bytes},
-                                   {"checksum", written.checksum},
-                                   {"tensors", names},
-                                   {"checksums", checksums}}));
+      list.push_back(detail::json_of(name, written));
     }
     return to_text(list);
   }
@@ -168,50 +159,17 @@ class CheckpointDirectory {
   std::string finish(std::string const& pending, std::string const& final, Json const& model,
                      TrainingState const& state, std::span<TensorShare const> tensors,
                      std::vector<std::vector<std::byte>> const& written) const {
-    struct Place {
-      TensorShare const* share;
-      Index tile;
-    };
-    std::map<std::string, Place> places;  // of whole tensors and tiles
-    auto const add = [&](std::string const& name, Place const& place) {
-      if (!places.emplace(name, place).second)
-        throw ValueError(concat("save: two tensors or tiles of tensors are named ", in_quotes(name),
-                                "; rename one"));
-    };
+    detail::SharedTensors shared(tensors);
+    for (std::size_t rank = 0; rank < written.size(); ++rank) {
+      std::string const text = text_of(written[rank]);
+      shared.take(rank, parse_json(text, "what a rank has written"));
+    }
     Manifest manifest{model, state, {}, {}};
-    for (TensorShare const& share : tensors) {
-      if (share.borders.empty()) {
-        add(share.name, {&share, -1});
-        continue;
-      }
-      Tiling const tiling = tiling_of(share.borders);
-      for (Index tile = 0; tile < tiling.tile_count(); ++tile)
-        add(piece_name(share.name, tiling, tile), {&share, tile});
-      manifest.cut.push_back(
-          {share.name, file_dtype_of(share.dtype), share.shape, "", 0, share.borders});
-    }
-    for (auto const& of_rank : written) {
-      std::string const text = text_of(of_rank);
-      for (JsonView const file : parse_json(text, "what a rank has written").elements()) {
-        std::string const name = *file["name"].as<std::string>();
-        manifest.files.push_back(
-            {name, *file["bytes"].as<std::uint64_t>(), *file["checksum"].as<std::uint64_t>()});
-        auto const names = *file["tensors"].as<std::vector<std::string>>();
-        auto const checksums = *file["checksums"].as<std::vector<std::uint64_t>>();
-        for (std::size_t i = 0; i < names.size(); ++i) {
-          auto const& [share, tile] = places.at(names[i]);
-          manifest.tensors.push_back(
-              {names[i],
-               file_dtype_of(share->dtype),
-               tile < 0 ? share->shape : piece_shape(tiling_of(share->borders), tile),
-               name,
-               checksums[i],
-               {}});
-        }
-      }
-    }
-    write_file(concat(pending, '/', manifest_name), manifest_text(manifest), Appear::in_place,
-               options_.fault);
+    shared.move_to(manifest);
+    std::string const path = concat(pending, '/', manifest_name), text = manifest_text(manifest);
+    // Once it has its name, older ones are removed: nothing that cannot be opened may get there.
+    (void)ManifestText(text, path);
+    write_file(path, text, Appear::in_place, options_.fault);
     sync_directory(pending, options_.fault);
     lock_->check();
     return commit(pending, final);

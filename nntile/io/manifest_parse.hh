@@ -230,27 +230,14 @@ inline void ManifestText::check_cut(TensorRecord const& tensor) {
     fail("cut tensor ", in_quotes(tensor.name), ": ", words...);
   };
   if (number_of(tensor.name)) wrong("it is whole, too");
-  if (tensor.borders.empty() || tensor.borders.size() > max_rank)
-    wrong("it has ", tensor.borders.size(), " dimensions of borders where 1 to ", max_rank,
-          " are possible");
-  FileShape shape;
+  if (std::string const problem = borders_problem(tensor.borders, tensor.shape); !problem.empty())
+    wrong(problem);
   std::uint64_t tiles = 1;
-  for (auto const& borders : tensor.borders) {
-    if (borders.size() < 2 || borders[0] != 0 || borders.back() >> 48 != 0 ||
-        ((borders.size() > 2 || borders[1] != 0) &&
-         std::adjacent_find(borders.begin(), borders.end(), std::greater_equal<>()) !=
-             borders.end()))
-      wrong("its borders do not ascend from 0");
-    shape.push_back(borders.back());
-    tiles = borders.size() - 1 > records_.size() / tiles ? records_.size() + 1
-                                                         : tiles * (borders.size() - 1);
-    if (tiles > records_.size()) wrong("it has more tiles than there are tensors");
-  }
-  auto const bytes = byte_count(FileDType::u8, shape);
-  if (!bytes) wrong("its borders are those of ", to_string(shape), ", which is too large");
-  if (bytes != byte_count(FileDType::u8, tensor.shape))
-    wrong("its borders are those of ", to_string(shape), ", its shape is ",
-          to_string(tensor.shape));
+  for (auto const& borders : tensor.borders)
+    if (tiles = borders.size() - 1 > records_.size() / tiles ? records_.size() + 1
+                                                             : tiles * (borders.size() - 1);
+        tiles > records_.size())
+      wrong("it has more tiles than there are tensors");
   Tiling const tiling = tiling_of(tensor.borders);
   for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
     std::string const name = piece_name(tensor.name, tiling, tile);

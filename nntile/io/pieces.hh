@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tensors in pieces: how files hold one whose tiles are on several ranks.
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,26 @@ inline Borders borders_of(Tiling const& tiling) {
   }
   return borders;
 }
-/// Of borders that ascend, of at most max_rank dimensions.
+/// The reason for which borders do not cut a tensor of that shape; empty where they do.
+inline std::string borders_problem(Borders const& borders, FileShape const& shape) {
+  if (borders.empty() || borders.size() > max_rank)
+    return concat("it has ", borders.size(), " dimensions of borders where 1 to ", max_rank,
+                  " are possible");
+  FileShape cut;
+  for (auto const& of_axis : borders) {
+    if (of_axis.size() < 2 || of_axis[0] != 0 || of_axis.back() >> 48 != 0 ||
+        ((of_axis.size() > 2 || of_axis[1] != 0) &&
+         std::adjacent_find(of_axis.begin(), of_axis.end(), std::greater_equal<>()) !=
+             of_axis.end()))
+      return "its borders do not ascend from 0";
+    cut.push_back(of_axis.back());
+  }
+  auto const bytes = byte_count(FileDType::u8, cut);
+  if (!bytes) return concat("its borders are those of ", to_string(cut), ", which is too large");
+  if (bytes == byte_count(FileDType::u8, shape)) return "";
+  return concat("its borders are those of ", to_string(cut), ", its shape is ", to_string(shape));
+}
+/// Of borders without a problem.
 inline Tiling tiling_of(Borders const& borders) {
   std::vector<AxisTiling> axes;
   for (std::size_t d = borders.size(); d-- > 0;) {

@@ -280,6 +280,6 @@ TEST_CASE("a tensor that is named like a tile of another is not saved", "[io][ma
   TensorShare const cut{"w", DType::fp32, {2}, {{0, 1, 2}}, {}};  // tiles of other ranks
   for (std::vector<TensorShare> const& shares : {std::vector{whole, cut}, std::vector{cut, whole}})
     CHECK(thrown<ValueError>([&] { directory.save_shares(Json::object(), {}, shares); }) ==
-          "save: two tensors or tiles of tensors are named 'w#t0'; rename one");
+          "save: two tensors would be 'w#t0': tiles of 'w' have such names; rename the other");
   CHECK_FALSE(directory.latest());
 }
