@@ -44,6 +44,36 @@ void for_each_run(TileBox const& box, Shape const& array, std::size_t element_by
   }
 }
 
+/// Cuts off indices of a box, whose columns stay whole, that are outside the bytes
+/// [offset, offset + size) of the array; there are some. Returns the bytes of the tile in front of
+/// what stays. Of pieces that cover an array, the boxes together have at most a few times its
+/// columns.
+inline std::size_t cut_to_bytes(TileBox& box, Shape const& array, std::size_t element_bytes,
+                                Index unit, std::uint64_t offset, std::uint64_t size) {
+  std::size_t skipped = 0;
+  std::uint64_t row = element_bytes, tile_row = element_bytes;  // bytes of one index
+  auto const by = [](Index extent) { return static_cast<std::uint64_t>(extent); };
+  for (std::size_t d = 0; d + 1 < array.size(); ++d) {
+    row *= by(array[d]);
+    tile_row *= by(d == 0 ? leading_dimension(box.extent, unit) : box.extent[d]);
+  }
+  for (std::size_t d = array.size(); d-- > 1;) {
+    auto const first = static_cast<Index>(offset / row);
+    auto const end = static_cast<Index>((offset + size - 1) / row + 1);
+    Index const stop = box.begin[d] + box.extent[d];
+    Index const begin = box.begin[d] < first ? first : box.begin[d];
+    Index const extent = (stop < end ? stop : end) - begin;
+    skipped += by(begin - box.begin[d]) * tile_row;
+    box.begin[d] = begin;
+    box.extent[d] = extent < 0 ? 0 : extent;
+    if (extent <= 0 || end - first > 1) break;
+    offset -= by(first) * row;
+    row /= by(array[d - 1]);
+    tile_row /= by(d == 1 ? leading_dimension(box.extent, unit) : box.extent[d - 1]);
+  }
+  return skipped;
+}
+
 /// Calls run(tile, offset in the tile, offset from `offset`, bytes) for each contiguous run of
 /// bytes that the bytes [offset, offset + size) of a whole column-major array share with a tile of
 /// it; tile by tile.
@@ -51,22 +81,17 @@ template <class Run>
 void for_each_run_in(Tiling const& tiling, std::size_t element_bytes, Index unit,
                      std::uint64_t offset, std::uint64_t size, Run&& run) {
   Shape const array = tiling.shape();
-  std::uint64_t row = element_bytes;  // bytes of one index of the outermost dimension
-  for (std::size_t d = 0; d + 1 < array.size(); ++d) row *= static_cast<std::uint64_t>(array[d]);
+  if (size == 0 || element_count(array) == 0) return;
   for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
-    TileBox const box = tiling.box(tile);
-    if (array.size() != 0) {
-      auto const first = static_cast<std::uint64_t>(box.begin[array.size() - 1]);
-      auto const end = first + static_cast<std::uint64_t>(box.extent[array.size() - 1]);
-      if (end * row <= offset || first * row >= offset + size) continue;
-    }
+    TileBox box = tiling.box(tile);
+    std::size_t const skipped = cut_to_bytes(box, array, element_bytes, unit, offset, size);
     for_each_run(
         box, array, element_bytes,
         [&](std::size_t at, std::size_t in_tile, std::size_t length) {
           std::uint64_t const begin = at > offset ? at : offset;
           std::uint64_t const end = at + length < offset + size ? at + length : offset + size;
           if (begin < end)
-            run(static_cast<std::size_t>(tile), in_tile + (begin - at), begin - offset,
+            run(static_cast<std::size_t>(tile), skipped + in_tile + (begin - at), begin - offset,
                 end - begin);
         },
         unit);
