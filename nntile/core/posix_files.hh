@@ -25,6 +25,8 @@ inline std::string_view advice_for(int code) {
       return "; give this user access or choose another path";
     case EROFS:
       return "; choose a directory on a writable file system";
+    case EMFILE:
+      return "; close some, or raise the limit of this process (ulimit -n)";
     case ENOMEM:
       return "; free some memory, or raise the limit of this process (ulimit -v)";
     case ENOENT:

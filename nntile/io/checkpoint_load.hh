@@ -4,8 +4,8 @@
 
 #include "nntile/core/box.hh"
 #include "nntile/graph/exchange.hh"
+#include "nntile/io/checkpoint_files.hh"
 #include "nntile/io/checkpoint_names.hh"
-#include "nntile/io/tensor_io.hh"
 
 namespace nntile::io {
 
@@ -55,7 +55,8 @@ class Checkpoint {
   /// tensor.
   void verify(Part part = Part::all) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
-      for (DataFile const& file : opened(part)) verify_file(file);
+      auto files = opened(part);
+      for (std::size_t i = 0; i < files.size(); ++i) verify_file(files, i);
     });
   }
 
@@ -69,18 +70,18 @@ class Checkpoint {
             RankLink const& link = {}) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
       std::string const call = concat("loading '", path_, "'");
-      std::vector<DataFile> files;
+      std::optional<Files> files;
       (void)exchange(link, call, [&] {
         match(targets, part);
-        files = opened(part);
-        for (std::size_t i = 0; i < files.size(); ++i)
+        files.emplace(opened(part));
+        for (std::size_t i = 0; i < files->size(); ++i)
           if (i % static_cast<std::size_t>(link.ranks) == static_cast<std::size_t>(link.rank))
-            verify_file(files[i]);
+            verify_file(*files, i);
         return std::vector<std::byte>();
       });
       (void)exchange(link, call, [&] {
         detail::fill_or_abandon(targets, [&] {
-          for (TensorTarget const& target : targets) deliver(target, files);
+          for (TensorTarget const& target : targets) deliver(target, *files);
         });
         return std::vector<std::byte>();
       });
@@ -88,10 +89,12 @@ class Checkpoint {
   }
 
  private:
-  struct DataFile {
-    FileRecord const* record;
-    SafetensorsFile file;
+  /// Opens a file of this checkpoint.
+  struct Opener {
+    Checkpoint const* checkpoint;
+    File operator()(FileRecord const& record) const { return checkpoint->open_file(record); }
   };
+  using Files = detail::CheckpointFiles<Opener>;
 
   Checkpoint(std::string const& path, Fault const* fault, Part part)
       : path_(path),
@@ -129,32 +132,11 @@ class Checkpoint {
   }
 
   /// The files of a part, each compared with the manifest.
-  std::vector<DataFile> opened(Part part) const {
-    std::vector<DataFile> files;
-    for (FileRecord const& record : manifest_.files()) {
-      if (!wants(part, record.name)) continue;
-      files.push_back({&record, SafetensorsFile::of(open_file(record), Reading::strict)});
-      compare(record, files.back().file);
-    }
+  Files opened(Part part) const {
+    Files files(manifest_, {this});
+    for (FileRecord const& record : manifest_.files())
+      if (wants(part, record.name)) files.add(record);
     return files;
-  }
-  void compare(FileRecord const& record, SafetensorsFile const& file) const {
-    auto const fail = [&](auto const&... words) {
-      throw FormatError(concat(path_in_quotes(file.path()), words...));
-    };
-    for (TensorEntry const entry : file.entries()) {
-      auto const tensor = manifest_.find(entry.name);
-      if (!tensor || tensor->file != record.name)
-        fail(" holds tensor ", in_quotes(entry.name), ", which the manifest does not list");
-      if (entry.dtype != tensor->dtype || entry.shape != tensor->shape)
-        fail(": tensor ", in_quotes(tensor->name), " is ",
-             detail::describe(entry.dtype, entry.shape), " here but ",
-             detail::describe(tensor->dtype, tensor->shape), " in the manifest");
-    }
-    for (std::size_t i = 0; i < manifest_.size(); ++i)
-      if (TensorRecord const tensor = manifest_[i];
-          tensor.file == record.name && !file.entries().find(tensor.name))
-        fail(" has no tensor ", in_quotes(tensor.name), ", which the manifest lists");
   }
 
   /// Compares the wanted part with the targets.
@@ -182,39 +164,32 @@ class Checkpoint {
   }
 
   /// One pass over a file: the whole and each tensor.
-  void verify_file(DataFile const& data) const {
-    auto const& [record, file] = data;
+  void verify_file(Files& files, std::size_t at) const {
+    SafetensorsFile const& file = files.at(at);
     Hash64 whole;
     detail::PieceBuffer buffer;
     whole.update(file.data_begin() - 8);  // the length word
     whole.update(file.entries().text());
     for (TensorEntry const entry : file.entries()) {
       Hash64 hash;
-      for (std::uint64_t at = 0; at < entry.bytes(); at += default_piece_bytes) {
+      for (std::uint64_t from = 0; from < entry.bytes(); from += default_piece_bytes) {
         std::span<std::byte> const piece =
-            buffer.of(std::min(default_piece_bytes, entry.bytes() - at));
-        file.read(entry, at, piece);
+            buffer.of(std::min(default_piece_bytes, entry.bytes() - from));
+        file.read(entry, from, piece);
         hash.update(piece);
         whole.update(piece);
       }
       check_tensor(file, entry.name, hash.digest());
     }
-    if (whole.digest() != record->checksum)
-      changed(file.path(), "the header", whole.digest(), record->checksum);
+    if (std::uint64_t const wanted = files.record(at).checksum; whole.digest() != wanted)
+      changed(file.path(), "the header", whole.digest(), wanted);
   }
 
-  static SafetensorsFile const& file_of(TensorRecord const& tensor,
-                                        std::span<DataFile const> files) {
-    return std::find_if(files.begin(), files.end(),
-                        [&](DataFile const& data) { return data.record->name == tensor.file; })
-        ->file;
-  }
-
-  void deliver(TensorTarget const& target, std::span<DataFile const> files) const {
+  void deliver(TensorTarget const& target, Files& files) const {
     TensorRecord const record = *manifest_.find(target.name);
     if (!record.borders.empty()) return deliver_cut(target, record, files);
     if (target.wants && !target.wants({}, 0)) return;
-    SafetensorsFile const& file = file_of(record, files);
+    SafetensorsFile const& file = files.at(files.place_of(record.file));
     TensorEntry const entry = file.at(target.name);
     detail::PieceBuffer buffer;
     Hash64 hash;
@@ -229,10 +204,9 @@ class Checkpoint {
   }
   /// Puts each piece of the whole together from what its tiles have of it, which in each of them is
   /// one range of bytes.
-  void deliver_cut(TensorTarget const& target, TensorRecord const& record,
-                   std::span<DataFile const> files) const {
+  void deliver_cut(TensorTarget const& target, TensorRecord const& record, Files& files) const {
     struct Tile {
-      SafetensorsFile const* file;
+      std::size_t file;
       TensorEntry entry;
       bool wanted;
       Hash64 hash = Hash64();
@@ -244,8 +218,9 @@ class Checkpoint {
     std::vector<Tile> tiles;
     for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
       std::string const name = piece_name(record.name, tiling, tile);
-      SafetensorsFile const& file = file_of(*manifest_.find(name), files);
-      tiles.push_back({&file, file.at(name), !target.wants || target.wants(record.borders, tile)});
+      std::size_t const file = files.place_of(manifest_.find(name)->file);
+      bool const wanted = !target.wants || target.wants(record.borders, tile);
+      tiles.push_back({file, files.header(file).at(name), wanted});
     }
     detail::PieceBuffer buffer, ranges;
     std::vector<Run> runs;
@@ -254,7 +229,7 @@ class Checkpoint {
       if (runs.empty()) return;
       std::uint64_t const begin = runs.front().in_tile;
       auto const range = ranges.of(runs.back().in_tile + runs.back().bytes - begin);
-      tiles[open].file->read(tiles[open].entry, begin, range);
+      files.at(tiles[open].file).read(tiles[open].entry, begin, range);
       tiles[open].hash.update(range);
       for (Run const& run : runs)
         std::memcpy(piece.data() + run.at, range.data() + (run.in_tile - begin), run.bytes);
@@ -275,7 +250,8 @@ class Checkpoint {
           target.write(offset, piece);
         });
     for (Tile const& tile : tiles)
-      if (tile.wanted) check_tensor(*tile.file, std::string(tile.entry.name), tile.hash.digest());
+      if (tile.wanted)
+        check_tensor(files.header(tile.file), std::string(tile.entry.name), tile.hash.digest());
   }
 
   void check_tensor(SafetensorsFile const& file, std::string const& name,

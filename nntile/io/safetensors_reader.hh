@@ -24,6 +24,16 @@ class SafetensorsFile {
   }
 
   std::string const& path() const { return file_.path(); }
+  /// Closes the file, whose entries stay known, until it is there again.
+  void close() {
+    is_open_ = false;
+    file_.close();
+  }
+  void reopen(File file) {
+    file_ = std::move(file);
+    is_open_ = true;
+  }
+  bool is_open() const { return is_open_; }
 
   /// All tensors, in the order of their data.
   FileHeader const& entries() const { return header_; }
@@ -88,6 +98,7 @@ class SafetensorsFile {
   }
 
   File file_;
+  bool is_open_ = true;
   std::uint64_t data_begin_ = 0;
   FileHeader header_;
 };
