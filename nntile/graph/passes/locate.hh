@@ -11,6 +11,8 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/hints.hh"
 #include "nntile/graph/passes/copies.hh"
+#include "nntile/graph/passes/device_homes.hh"
+#include "nntile/graph/passes/lifetime.hh"
 
 namespace nntile::passes {
 
