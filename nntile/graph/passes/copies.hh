@@ -20,8 +20,8 @@ namespace nntile::passes {
 /// copied to its place where it is not there, and stays until its last use there, or until another
 /// place writes it. A kept tensor is at its home when the phase, or the run, ends. Where a place
 /// has a limit, what is needed latest leaves it (Belady, 1966), for its home or for slower memory,
-/// behind its last use; and what the next tasks need is fetched ahead while there is room. Cost:
-/// linear in the uses, times log n where there is a limit.
+/// behind its last use; and what the next tasks read is fetched ahead into room that is left over.
+/// Cost: linear in the uses, times log n where there is a limit.
 class CopyPass {
  public:
   static constexpr std::uint32_t ahead = 4;  // tasks
@@ -44,10 +44,10 @@ class CopyPass {
   PlanData run() {
     std::size_t phase = 0;
     for (std::uint32_t t = 0; t < at_.size(); ++t) {
-      for (std::uint32_t next = t + 1; next < at_.size() && next <= t + ahead; ++next)
-        fetch_ahead(t, next);
+      bool const last = phase == plan_.phases.size();
+      fetch_ahead(t, last ? static_cast<std::uint32_t>(at_.size()) : plan_.phases[phase].end);
       task(t);
-      if (phase == plan_.phases.size() || t + 1 != plan_.phases[phase].end) continue;
+      if (last || t + 1 != plan_.phases[phase].end) continue;
       ++phase;
       end_phase();
     }
@@ -62,7 +62,7 @@ class CopyPass {
   /// the one that used it last.
   struct AtPlace {
     Place place;
-    Index limit = unlimited, live = 0;
+    Index limit = unlimited, live = 0, lacking = 0;  // lacking: of the next tasks
     DynamicArray<BufferId> buffer = {};
     DynamicArray<std::uint32_t> next = {}, last = {};
     DynamicArray<std::pair<std::uint32_t, BufferId>> heap = {};  // by when they are needed
@@ -89,6 +89,10 @@ class CopyPass {
   /// Whether the place keeps the tile, so that it needs no room.
   bool fixed(BufferId b, std::uint8_t at) const {
     return kept(b) && plan_.tensors[plan_.buffers[b].tensor].place == state_[at].place;
+  }
+  /// Bytes of the place's limit that the tile takes there.
+  Index bytes_at(BufferId b, std::uint8_t at) const {
+    return fixed(b, at) ? 0 : plan_.buffers[b].bytes;
   }
 
   /// Notes the places of values before a run, and the next use of each tile.
@@ -186,16 +190,46 @@ class CopyPass {
       for (std::uint8_t i = 0; kept(b) && i < state_.size(); ++i)
         if (i != home(b)) drop(b, i);
   }
-  void fetch_ahead(std::uint32_t t, std::uint32_t next) {
-    std::uint8_t const at = at_[next];
-    PlannedTask const& task = plan_.tasks[next];
-    for (std::uint32_t u = task.first_use; u < task.first_use + task.use_count; ++u) {
-      Use<BufferId> const use = plan_.uses[u];  // copies add to the list
-      BufferId const b = use.handle;
-      if (state_[at].limit == unlimited || !reads(use.access)) continue;
-      if (state_[at].buffer[b] != no_id || !elsewhere(b, at)) continue;
-      if (make_room_for(b, at, next)) fetch(b, at, 2 * t);
+  /// Fetches what tasks behind t read, where there is room for it beside all that the tasks from t
+  /// up to its reader lack: nothing leaves a place for that. What is written before, or is brought
+  /// home when its phase ends, would be fetched in vain.
+  void fetch_ahead(std::uint32_t t, std::uint32_t phase_end) {
+    for (AtPlace& place : state_) place.lacking = 0;
+    for (std::uint32_t next = t; next < at_.size() && next <= t + ahead; ++next) {
+      std::uint8_t const at = at_[next];
+      if (state_[at].limit == unlimited) continue;
+      PlannedTask const& task = plan_.tasks[next];
+      for (Use<BufferId> const& use : plan_.uses_of(task))
+        if (lacks(use.handle, at, next)) state_[at].lacking += bytes_at(use.handle, at);
+      for (std::uint32_t u = task.first_use; next != t && u < task.first_use + task.use_count;
+           ++u) {
+        Use<BufferId> const use = plan_.uses[u];  // copies add to the list
+        BufferId const b = use.handle;
+        if (!reads(use.access) || !lacks(b, at, next) || !elsewhere(b, at)) continue;
+        if (kept(b) && home(b) != at && next >= phase_end) continue;
+        if (!roomy(at, 0) || !roomy_on_the_way(b, at) || written(b, t, next)) continue;
+        state_[at].lacking -= bytes_at(b, at);
+        fetch(b, at, 2 * t);
+      }
     }
+  }
+  /// Whether a tile is missing at a place where task `next` is the first to use it.
+  bool lacks(BufferId b, std::uint8_t at, std::uint32_t next) const {
+    return state_[at].buffer[b] == no_id && state_[at].next[b] == next;
+  }
+  bool roomy(std::uint8_t at, Index bytes) const {
+    AtPlace const& place = state_[at];
+    return bytes + place.lacking <= place.limit - place.live;
+  }
+  bool roomy_on_the_way(BufferId b, std::uint8_t at) {
+    bool const direct = state_[source(b)].place != disk || at == 0 || state_[0].buffer[b] != no_id;
+    return direct || roomy(0, bytes_at(b, 0));
+  }
+  bool written(BufferId b, std::uint32_t begin, std::uint32_t end) const {
+    for (std::uint32_t t = needed(b); t >= begin && t < end; ++t)
+      for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t]))
+        if (use.handle == b && writes(use.access)) return true;
+    return false;
   }
   /// The buffer that a tile gets at a place: its own, or one more.
   BufferId own(BufferId b, std::uint8_t at) {
@@ -215,8 +249,7 @@ class CopyPass {
   }
   void drop(BufferId b, std::uint8_t at) {
     AtPlace& place = state_[at];
-    if (std::exchange(place.buffer[b], no_id) == no_id || fixed(b, at)) return;
-    place.live -= plan_.buffers[b].bytes;
+    if (std::exchange(place.buffer[b], no_id) != no_id) place.live -= bytes_at(b, at);
   }
   void drop_unneeded(BufferId b) {
     bool const over = needed(b) == never && !kept(b);
@@ -226,11 +259,14 @@ class CopyPass {
 
   /// Copies a tile to a place, from where it is.
   void fetch(BufferId b, std::uint8_t at, std::uint32_t when) {
+    move(b, source(b), at, when);
+    drop_unneeded(b);
+  }
+  std::uint8_t source(BufferId b) {
     std::uint8_t from = kept(b) ? home(b) : 0;
     if (state_[from].buffer[b] == no_id)
       for (from = 0; state_[from].buffer[b] == no_id;) ++from;
-    move(b, from, at, when);
-    drop_unneeded(b);
+    return from;
   }
   /// Between the disk and a device by way of the host, which then keeps what it needs itself.
   void move(BufferId b, std::uint8_t from, std::uint8_t to, std::uint32_t when) {
@@ -280,7 +316,7 @@ class CopyPass {
   }
   /// Moves out what is needed behind task t, latest first. False where that is not enough.
   bool make_room_for(BufferId tile, std::uint8_t at, std::uint32_t t) {
-    Index const bytes = fixed(tile, at) ? 0 : plan_.buffers[tile].bytes;
+    Index const bytes = bytes_at(tile, at);
     while (bytes != 0 && state_[at].limit - bytes < state_[at].live) {
       AtPlace& place = state_[at];
       if (place.heap.empty()) return false;

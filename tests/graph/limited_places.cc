@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Plans for places that hold little: what is copied.
+#include <string>
+#include <vector>
+
+#include "nntile/graph/graph.hh"
+#include "nntile/graph/places.hh"
+#include "nntile/ops.hh"
+#include "tests/graph/placed_layer.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/places.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+constexpr Index tile = 64 * 64 * 4;  // bytes
+
+Index copies_of(Plan const& plan) {
+  Index sum = 0;
+  for (PlaceTraffic const& way : place_traffic(plan)) sum += way.copies;
+  return sum;
+}
+
+/// Plans with room for everything, and without a word of room.
+void check_ample_room(LogicalGraph const& graph, PlanOptions options, Index copies) {
+  CHECK(copies_of(Plan(graph, options)) == copies);
+  options.capacity = {{device(0), Index{1} << 30}};
+  Plan const plan(graph, options);
+  CHECK(copies_of(plan) == copies);
+}
+
+}  // namespace
+
+TEST_CASE("nothing leaves a place for what is fetched ahead", "[graph][places]") {
+  LogicalGraph graph("layers");
+  Node h = graph.input({.shape = {64, 64}}, "x");
+  for (int l = 0; l < 5; ++l) {
+    h = gemm(graph.parameter({.shape = {64, 64}}, concat("w", l)), h);
+    h.named(concat("h", l));
+  }
+  for (int l = 4; l-- > 0;) h = gemm(graph.at(concat("h", l)), h);
+  h.named("y").mark_output();
+  PlanOptions options{.tile = 0, .check = true};
+  options.place = {{.tensors = "w*"}, {.tensors = "x"}, all_on(0)};
+  auto const copies = [&](Index tiles) {
+    options.capacity = {{device(0), tiles * tile}};
+    return copies_of(Plan(graph, options));
+  };
+  CHECK_THROWS_AS(copies(3), PlaceFull);  // y is kept there, and a gemm has three
+  CHECK(copies(4) == 12);
+  CHECK(copies(5) == 10);
+  CHECK(copies(6) == 8);
+  CHECK(copies(7) == 6);  // each weight and x once
+}
+
+TEST_CASE("what is written before it is read is not fetched ahead", "[graph][places]") {
+  LogicalGraph graph("step");
+  Node const p = graph.parameter({.shape = {8, 8}}, "p"), g = graph.input({.shape = {8, 8}}, "g");
+  Node const m = graph.state({.shape = {8, 8}}, "m"), v = graph.state({.shape = {8, 8}}, "v");
+  Node const lr = graph.input({.shape = {}}, "lr"), x = graph.input({.shape = {8, 8}}, "x");
+  Node const count = graph.input({.shape = {}, .dtype = DType::int64}, "count");
+  adamw_step(p, g, m, v, lr, count);
+  gemm(p, x).named("y").mark_output();
+  check_ample_room(graph, {.tile = 0, .place = {{.tensors = "y", .place = device(0)}}}, 2);
+}
+
+TEST_CASE("what a phase reads is not fetched in the one before", "[graph][places]") {
+  LogicalGraph graph("phases");
+  Node const x = graph.input({.shape = {8, 8}}, "x");
+  Node const h = gemm(graph.parameter({.shape = {8, 8}}, "w"), x).named("h").mark_output();
+  graph.set_phase("second");
+  gemm(graph.parameter({.shape = {8, 8}}, "v"), h).named("y").mark_output();
+  std::vector<PlaceRule> const rules = {{.tensors = "h", .place = device(0)},
+                                        {.tensors = "y", .place = device(0)}};
+  check_ample_room(graph, {.tile = 0, .by_phase = true, .place = rules}, 3);
+}
