@@ -71,8 +71,8 @@ int follow_errors(RandomParts const& parts, PlanOptions& options) {
       REQUIRE(error.place == options.capacity[0].place);
       REQUIRE(error.least > options.capacity[0].bytes);
       CHECK(fault_of_text(error.what(), room_of(parts, options, rank)) == "");
-      CHECK(contains(error.what(), concat("; the least that fits is ", error.least, " bytes of ",
-                                          to_string(error.place))));
+      CHECK(contains(error.what(), concat("; ", error.least, " bytes of ", to_string(error.place),
+                                          " are enough")));
       options.capacity[0].bytes = error.least - 1;
       CHECK_THROWS_AS(Plan(parts.graph(), options, rank), PlaceFull);
       options.capacity[0].bytes = error.least;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plans for places that hold little: what is copied.
+// Plans for places that hold little: what is copied, and how much is enough.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,31 @@ using namespace nntile::test;
 namespace {
 
 constexpr Index tile = 64 * 64 * 4;  // bytes
+
+/// Weights on the host, all else on a device: layers forward, whose results are read again in the
+/// order of a backward pass.
+struct ForwardAndBack {
+  LogicalGraph graph{"layers"};
+
+  explicit ForwardAndBack(std::vector<Index> const& widths) {
+    Node h = graph.input({.shape = {widths[0], 64}}, "x");
+    int const layers = static_cast<int>(widths.size()) - 1;
+    for (int l = 0; l < layers; ++l) {
+      auto const at = static_cast<std::size_t>(l);
+      h = gemm(graph.parameter({.shape = {widths[at + 1], widths[at]}}, concat("w", l)), h);
+      h.named(concat("h", l));
+    }
+    for (int l = layers - 1; l-- > 0;)
+      h = gemm({.trans_a = true}, graph.at(concat("h", l)), gemm(graph.at(concat("h", l)), h));
+    h.named("y").mark_output();
+  }
+  Plan plan(Index bytes) const {
+    PlanOptions options{.tile = 0, .check = true};
+    options.place = {{.tensors = "w*"}, {.tensors = "x"}, all_on(0)};
+    options.capacity = {{device(0), bytes}};
+    return Plan(graph, options);
+  }
+};
 
 Index copies_of(Plan const& plan) {
   Index sum = 0;
@@ -75,4 +101,23 @@ TEST_CASE("what a phase reads is not fetched in the one before", "[graph][places
   std::vector<PlaceRule> const rules = {{.tensors = "h", .place = device(0)},
                                         {.tensors = "y", .place = device(0)}};
   check_ample_room(graph, {.tile = 0, .by_phase = true, .place = rules}, 3);
+}
+
+TEST_CASE("what fits in less memory fits in more", "[graph][places][single-threaded]") {
+  ForwardAndBack const of({64, 96, 32, 128, 48, 64});  // tiles of five sizes
+  std::optional<Index> first;
+  for (Index bytes = 4 * tile; bytes < 17 * tile; bytes += tile / 4) {
+    INFO(bytes << " bytes, the first that fit " << first.value_or(0));
+    try {
+      Plan const plan = of.plan(bytes);
+      CHECK(plan.memory({0, device(0)}).total() <= bytes);
+      if (!first) first = bytes;
+    } catch (PlaceFull const& full) {
+      INFO(full.what());
+      CHECK(!first);
+      CHECK(full.least > bytes);
+      CHECK(full.least <= 17 * tile);
+      CHECK_NOTHROW(of.plan(full.least));
+    }
+  }
 }

@@ -41,6 +41,16 @@ class CopyPass {
     begin();
   }
 
+  /// The least limit of a place with which each task has room there, or for what it needs by way of
+  /// there.
+  Index least_limit(Place const& place) {
+    std::uint8_t const at = index(place);
+    Index most = 0;
+    for (std::size_t t = 0; t < at_.size(); ++t)
+      if (at_[t] == at || at == 0) most = std::max(most, tiles_of(plan_.tasks[t], at).bytes);
+    return most;
+  }
+
   PlanData run() {
     std::size_t phase = 0;
     for (std::uint32_t t = 0; t < at_.size(); ++t) {
@@ -336,24 +346,37 @@ class CopyPass {
     move(b, at, to, 2 * state_[at].last[b] + 1);
   }
 
-  /// A place has no room for a tile amid task t, beside what cannot leave it.
-  [[noreturn]] void fail(BufferId tile, std::uint8_t at, std::uint32_t t) const {
-    PlannedTask const& task = plan_.tasks[t];
-    AtPlace const& place = state_[at];
-    Index bytes = place.live + plan_.buffers[tile].bytes, own = 0;
+  /// Bytes that the tiles of a task take of a place's limit, and the largest of them.
+  struct TilesOfTask {
+    Index bytes = 0;
     BufferId largest = no_id;
+  };
+  TilesOfTask tiles_of(PlannedTask const& task, std::uint8_t at) const {
+    TilesOfTask result;
     auto const uses = plan_.uses_of(task);
-    for (std::size_t u = 0; at == at_[t] && u < uses.size(); ++u) {
+    for (std::size_t u = 0; u < uses.size(); ++u) {
       BufferId const b = uses[u].handle;
       bool known = fixed(b, at);
       for (std::size_t v = 0; v < u; ++v) known = known || uses[v].handle == b;
       if (known) continue;
-      own += plan_.buffers[b].bytes;
-      if (largest == no_id || plan_.buffers[b].bytes > plan_.buffers[largest].bytes) largest = b;
+      result.bytes += plan_.buffers[b].bytes;
+      if (result.largest == no_id || plan_.buffers[b].bytes > plan_.buffers[result.largest].bytes)
+        result.largest = b;
     }
-    if (largest == no_id || plan_.buffers[tile].bytes > plan_.buffers[largest].bytes)
-      largest = tile;
-    bytes = std::max(bytes, own);
+    return result;
+  }
+  /// A place has no room for a tile amid task t, beside what cannot leave it.
+  [[noreturn]] void fail(BufferId tile, std::uint8_t at, std::uint32_t t) const {
+    PlannedTask const& task = plan_.tasks[t];
+    AtPlace const& place = state_[at];
+    Index bytes = place.live + plan_.buffers[tile].bytes;
+    BufferId largest = tile;
+    if (at == at_[t]) {
+      TilesOfTask const own = tiles_of(task, at);
+      bytes = std::max(bytes, own.bytes);
+      if (own.largest != no_id && plan_.buffers[own.largest].bytes >= plan_.buffers[tile].bytes)
+        largest = own.largest;
+    }
     Index room = place.limit;
     for (PlaceCapacity const& of : rooms_)
       if (of.place == place.place) room = of.bytes;

@@ -95,37 +95,87 @@ inline PlanData hint_places(PlanData plan, LogicalGraph const& graph, PlanOption
   return plan;
 }
 
-/// Fills in copies, slots and the reports of memory. Throws PlaceFull. Slots may waste some of the
-/// capacities: then it tries with less.
-inline PlanData fit(PlanData const& plan, Homes const& homes,
-                    std::vector<PlaceCapacity> const& capacity) {
-  std::vector<PlaceCapacity> limits = capacity;
-  for (PlaceCapacity& limit : limits) limit.bytes -= kept_bytes(plan, limit);
-  std::vector<PlaceCapacity> const rooms = limits;
-  for (;;) {
-    PlanData result = lifetime(CopyPass(plan, homes, limits, rooms).run(), capacity);
-    bool fits = true;
-    for (std::size_t i = 0; i < limits.size(); ++i)
-      for (MemoryReport const& report : result.memory)
-        if (Index const over = report.total() - capacity[i].bytes;
-            report.location.place == limits[i].place && over > 0) {
-          limits[i].bytes -= std::max(over, limits[i].bytes / 16);
-          fits = false;
-        }
-    if (fits) return result;
+/// Fills in copies, slots and the reports of memory. Slots may waste some of the capacities: then
+/// it tries with less, and where a task has no room left in that, with little more than tasks need,
+/// whatever there is, so that what fits in this much fits in more. Throws PlaceFull.
+class Fit {
+ public:
+  Fit(PlanData const& plan, Homes const& homes, std::vector<PlaceCapacity> const& capacity)
+      : plan_(plan), homes_(homes), capacity_(capacity), rooms_(capacity) {
+    for (PlaceCapacity& room : rooms_) room.bytes -= kept_bytes(plan, room);
   }
-}
 
-/// The least bytes of a place with which the plan fits, and with one less it does not; 0 where no
-/// number of them is enough. Cost: `fit` for each bit of them.
-inline Index least_capacity(PlanData const& plan, Homes const& homes,
-                            std::vector<PlaceCapacity> capacity, Place const& place) {
+  PlanData run() const {
+    std::vector<PlaceCapacity> limits = rooms_;
+    bool wasted = false;
+    for (;;) try {
+        PlanData result = planned(limits, capacity_);
+        if (fits(result)) return result;
+        wasted = true;
+        for (std::size_t i = 0; i < limits.size(); ++i)
+          if (Index const more = over(result, i); more > 0)
+            limits[i].bytes -= std::max(more, limits[i].bytes / 16);
+      } catch (PlaceFull const&) {
+        PlanData result;
+        if (!wasted || !find_tight(limits, result)) throw;
+        return result;
+      }
+  }
+
+ private:
+  static constexpr int tries = 12;  // each with 1/16 more, up to twice what tasks need
+
+  PlanData planned(std::vector<PlaceCapacity> const& limits,
+                   std::vector<PlaceCapacity> const& capacity) const {
+    return lifetime(CopyPass(plan_, homes_, limits, rooms_).run(), capacity);
+  }
+  /// Bytes that a plan has at a place beyond its capacity.
+  Index over(PlanData const& result, std::size_t i) const {
+    for (MemoryReport const& report : result.memory)
+      if (report.location.place == capacity_[i].place) return report.total() - capacity_[i].bytes;
+    return 0;
+  }
+  bool fits(PlanData const& result) const {
+    for (std::size_t i = 0; i < capacity_.size(); ++i)
+      if (over(result, i) > 0) return false;
+    return true;
+  }
+  /// Tries limits that do not depend on the capacities, of the places whose limits were lowered.
+  bool find_tight(std::vector<PlaceCapacity> const& lowered, PlanData& result) const {
+    CopyPass tasks(plan_, homes_, rooms_, rooms_);
+    std::vector<PlaceCapacity> limits = rooms_, capacity = capacity_;
+    for (int number = 0; number <= tries; ++number) {
+      for (std::size_t i = 0; i < limits.size(); ++i) {
+        if (lowered[i].bytes == rooms_[i].bytes) continue;
+        Index& limit = limits[i].bytes;
+        limit = number == 0 ? tasks.least_limit(limits[i].place) : limit + limit / 16;
+        capacity[i].bytes = capacity_[i].bytes - rooms_[i].bytes + limit;
+      }
+      try {
+        result = planned(limits, capacity);
+        if (fits(result)) return true;
+      } catch (PlaceFull const&) {  // a tile goes by way of a place that is full of others
+      }
+    }
+    return false;
+  }
+
+  PlanData const& plan_;
+  Homes const& homes_;
+  std::vector<PlaceCapacity> const& capacity_;
+  std::vector<PlaceCapacity> rooms_;  // besides kept tensors
+};
+
+/// Bytes of a place with which the plan fits, and with one less it does not; 0 where no number of
+/// them is enough. Cost: `Fit` for each bit of them.
+inline Index enough_bytes(PlanData const& plan, Homes const& homes,
+                          std::vector<PlaceCapacity> capacity, Place const& place) {
   auto const at = std::find_if(capacity.begin(), capacity.end(),
                                [&](PlaceCapacity const& of) { return of.place == place; });
   auto const fits = [&](Index bytes) {
     at->bytes = bytes;
     try {
-      (void)fit(plan, homes, capacity);
+      (void)Fit(plan, homes, capacity).run();
       return true;
     } catch (PlaceFull const&) {
       return false;
@@ -151,17 +201,17 @@ inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions con
   if (options.places_are_hints) return hint_places(std::move(plan), graph, options);
   Homes const homes(plan, graph, options);
   try {
-    return fit(plan, homes, options.capacity);
+    return Fit(plan, homes, options.capacity).run();
   } catch (PlaceFull const& full) {
     if (tried) throw;
-    Index const least = least_capacity(plan, homes, options.capacity, full.place);
-    if (least == 0)
+    Index const enough = enough_bytes(plan, homes, options.capacity, full.place);
+    if (enough == 0)
       throw PlaceFull(concat(std::string_view(full.what()), "; more of ", to_string(full.place),
                              " alone is not enough, as others are full, too"),
                       full.place);
-    throw PlaceFull(concat(std::string_view(full.what()), "; the least that fits is ", least,
-                           " bytes of ", to_string(full.place)),
-                    full.place, least);
+    throw PlaceFull(concat(std::string_view(full.what()), "; ", enough, " bytes of ",
+                           to_string(full.place), " are enough"),
+                    full.place, enough);
   }
 }
 
