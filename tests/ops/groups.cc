@@ -125,6 +125,19 @@ TEST_CASE("a pair of groups that one task multiplies is a sum of two chains",
       }
 }
 
+TEST_CASE("groups of a vendor's products are finished without a workspace", "[ops][groups]") {
+  auto c = op_case<ops::Gemm>({.bias = true, .activation = Activation::gelu_tanh, .beta = 0.3},
+                              {Shape{5, 9}, Shape{9, 4}, Shape{5}, Shape{5, 4}});
+  c.groups = {{"k0", 3}};
+  c.terms = 9;
+  c.scale = 4;
+  for (DType const element : {DType::fp32, DType::fp64}) {
+    auto const operands = make_operands(c, element);
+    auto const fast = run_kernel(c, element, operands, {.mode = Mode::fast});
+    CHECK(deviation(c, element, fast, run_reference(c, element, operands)) == "");
+  }
+}
+
 TEST_CASE("pairs of groups are tasks where their terms are one stretch of a tile, and few",
           "[ops][groups]") {
   auto const tasks = [](Index k0, Index k1, Groups groups, Cuts const& cuts = {}) {
