@@ -28,7 +28,7 @@ struct SampleAttrs {
 /// what has weight 0, as -inf has, is never drawn. dtypes {every float}; step and y int64; the
 /// class axis is not cut. Cost: several times |logits| * size bytes. Fails where a logit is NaN or
 /// inf, or all are -inf. Throws ValueError for attributes outside what SampleAttrs says, ShapeError
-/// where there are no classes.
+/// where there are no classes or 2^23 and more, whose weights 64 bits could not add up.
 struct Sample {
   static constexpr char const* name = "sample";
   static constexpr std::span<DType const> dtypes{float_dtypes};
@@ -50,6 +50,9 @@ struct Sample {
     Index stride[max_rank];
   };
 
+  /// So many weights of 2^40, and one weight more, stay below 2^64.
+  static constexpr Index most_classes = (Index{1} << 23) - 1;
+
   static void check(Attrs const& attrs, AxisTable const& axes) {
     if (!(attrs.temperature >= 0 && attrs.temperature < std::numeric_limits<double>::infinity()))
       throw ValueError(concat(name, ": temperature=", attrs.temperature,
@@ -61,6 +64,9 @@ struct Sample {
       throw ValueError(concat(name, ": top_p=", attrs.top_p, "; it must be above 0 and at most 1"));
     if (axes.whole('v') == 0)
       throw ShapeError(concat(name, ": logits[v]=0; there is no class to draw"));
+    if (axes.whole('v') > most_classes)
+      throw ShapeError(concat(name, ": logits[v]=", axes.whole('v'), "; at most ", most_classes,
+                              " classes have weights that 64 bits add up"));
   }
   static Args args(Attrs const& attrs, TileRange const& range) {
     TileBox const box = range.box(Operand::y);

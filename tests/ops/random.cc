@@ -206,6 +206,16 @@ TEST_CASE("what sample refuses, it names", "[ops][random]") {
   CHECK_THROWS_WITH(test::axes_of(c), "sample: top_p=0; it must be above 0 and at most 1");
 }
 
+TEST_CASE("sample refuses more classes than 64 bits hold the weights of", "[ops][random]") {
+  auto const refused = [](Index classes) {
+    return test::message_of<ShapeError>(
+        [&] { (void)test::axes_of(op_case<ops::Sample>({}, {Shape{classes, 2}, {}, Shape{2}})); });
+  };
+  CHECK(refused(8'388'607) == "(nothing was thrown)");
+  CHECK(refused(8'388'608) ==
+        "sample: logits[v]=8388608; at most 8388607 classes have weights that 64 bits add up");
+}
+
 TEST_CASE("sample at temperature 0 takes the first of the largest logits", "[ops][random]") {
   auto const first = shares({.temperature = 0}, {1, 3, 2, 3});
   CHECK(near(first[1], 1));
