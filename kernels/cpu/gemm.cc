@@ -59,6 +59,7 @@ Product<S, compute_t<S>> product_of(ops::Gemm::Args const& args, KernelCall cons
   x.trans_a = args.trans_a, x.trans_b = args.trans_b;
   x.chain = args.chain;
   x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.beta);
+  x.reads_c = args.beta != 0;
   x.activation = args.activation;
   x.left = args.left_terms;
   return x;
@@ -72,7 +73,7 @@ template <class T> bool small(Product<T, T> const& x) {
 }
 
 template <class T> NNTILE_ALWAYS_INLINE void multiply(Product<T, T> const& x, void* workspace) {
-  if (x.left > 0 && x.beta != T(0)) return multiply_narrow(x, workspace);  // C is asked for last
+  if (x.left > 0 && x.reads_c) return multiply_narrow(x, workspace);  // C is asked for last
   if (is_vector(x)) return multiply_vector(x);
   if (small(x)) return multiply_in_place(x);
   multiply_blocked(x, choose(x), workspace);
@@ -88,8 +89,7 @@ template <class S> void finish_groups(ops::Gemm::Args const& args, KernelCall co
       finish_block(x.finish(), x.m, x.n, static_cast<S const*>(x.c), x.ldc, x.c, x.ldc);
       continue;
     }
-    if (x.beta != T(0))
-      add_scaled(x.beta, static_cast<S const*>(x.c), x.ldc, x.m, x.n, x.carry, x.ldc);
+    if (x.reads_c) add_scaled(x.beta, static_cast<S const*>(x.c), x.ldc, x.m, x.n, x.carry, x.ldc);
     finish_block(x.finish(), x.m, x.n, static_cast<T const*>(x.carry), x.ldc, x.c, x.ldc);
   }
 }

@@ -34,6 +34,7 @@ template <class S, class T> struct Product {
   T* carry;  // [m, n] as C, null: none; holds unfinished sums instead of C
   Index lda, ldb, ldc;
   bool trans_a, trans_b;
+  bool reads_c;  // beta is not 0, though it may be in T
   Chain chain;
   T alpha, beta;
   Activation activation;
@@ -42,7 +43,7 @@ template <class S, class T> struct Product {
   Start start() const {
     if (left > 0) return Start::zero;
     if (!chain.first || beta == T(1)) return Start::stored;
-    return beta == T(0) ? Start::zero : Start::scaled;
+    return reads_c ? Start::scaled : Start::zero;
   }
   Finish<S> finish() const {
     if (!chain.last) return {};
@@ -355,7 +356,7 @@ template <class S, class T> void multiply_narrow(Product<S, T> const& x, void* w
         detail::multiply_block(block, rows, detail::panels_of(n), k, c_block, m,
                                blocking.start(x, pc), x.beta, Finish<T>{});
       }
-      if (x.left > 0 && x.beta != T(0)) add_scaled(x.beta, c, x.ldc, m, n, c_block, m);
+      if (x.left > 0 && x.reads_c) add_scaled(x.beta, c, x.ldc, m, n, c_block, m);
       T const* const sums = c_block;
       if (x.chain.leaves_in(carry))
         finish_block(Finish<S>{}, m, n, sums, m, carry, x.ldc);

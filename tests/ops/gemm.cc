@@ -2,6 +2,7 @@
 // Matrix products against their definition, bit for bit.
 #include "nntile/ops/gemm.hh"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -219,6 +220,26 @@ TEST_CASE("beta 0 does not look at the result", "[ops][gemm]") {
     for (Index i = 0; i < 50; ++i)
       REQUIRE(dirty.c[static_cast<std::size_t>(i + j * 52)] ==
               problem.c[static_cast<std::size_t>(i + j * 52)]);
+}
+
+TEMPLATE_TEST_CASE("a beta that fp32 rounds to 0 looks at the result", "[ops][gemm]", float,
+                   bf16_t) {
+  auto const becomes_nan = [](Index n, std::uint16_t left_terms, bool finishing) {
+    for (Isa const isa : sets_with_fma()) {
+      Problem<TestType> problem(50, n, 30, false, false);
+      problem.args.beta = 1e-60;
+      problem.args.left_terms = left_terms;
+      problem.args.finishing = problem.carried = finishing;
+      problem.c.assign(problem.c.size(), TestType(std::numeric_limits<float>::infinity()));
+      problem.run(isa);
+      for (Index i = 0; i < 50; ++i)
+        CHECK(std::isnan(static_cast<float>(problem.c[static_cast<std::size_t>(i)])));
+    }
+  };
+  becomes_nan(20, 0, false);
+  becomes_nan(1, 0, false);  // a vector
+  becomes_nan(20, 10, false);
+  becomes_nan(20, 0, true);
 }
 
 TEST_CASE("a fused activation has the bits of the separate op", "[ops][gemm]") {
