@@ -160,6 +160,10 @@ Isa best() noexcept {
   return Isa::plain;
 }
 
+Codelet const* find_on_cpu(std::string_view op, DType element) noexcept {
+  return find_in(table(best()), op, element, element, Mode::exact);
+}
+
 Codelet const* find(std::string_view op, DType element, DType second, Mode mode, Isa isa) {
   inplace_vector<Codelet const*, 6> parts;
   auto const look_in = [&](Table table, Mode wanted) {

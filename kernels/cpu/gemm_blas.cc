@@ -235,8 +235,7 @@ template <class T> struct Gemm {
     ops::Gemm::Args args;
     __builtin_memcpy(&args, call.arguments, sizeof args);
     if (args.m == 0 || args.n == 0) return {};
-    if (args.finishing)  // no product
-      return find("gemm", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best)->cpu(call);
+    if (args.finishing) return find_on_cpu("gemm", dtype_of<T>)->cpu(call);  // no product
     using Operand = ops::Gemm::Operand;
     Buffers<ops::Gemm> const buffers(call);
     for (Index batch = 0; batch < args.batch; ++batch) {
@@ -256,9 +255,7 @@ template <class T> struct Gemm {
     }
     if (!args.chain.last) return {};
     if (buffers.at<T>(Operand::bias) == nullptr && args.activation == Activation::none) return {};
-    Codelet const* const finish =
-        find("gemm_finish", dtype_of<T>, dtype_of<T>, Mode::exact, Isa::best);
-    return finish->cpu(call);
+    return find_on_cpu("gemm_finish", dtype_of<T>)->cpu(call);
   }
 };
 

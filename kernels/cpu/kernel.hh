@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lists the kernels of a file, and reads the call of an entry.
 
+#include <string_view>
 #include <utility>
 
 #include "nntile/core/codelet.hh"
@@ -25,6 +26,10 @@ struct KernelList {
   Codelet const* codelets = nullptr;
   int count = 0;
 };
+
+/// The CPU's own exact entry for an op of one dtype, or null. A body may look for it, as for
+/// nothing else: no entries are joined, so none is allocated.
+Codelet const* find_on_cpu(std::string_view op, DType element) noexcept;
 
 /// An array of kernels that can be joined while compiling. One place is spare, so that there may be
 /// none.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Kernels and the memory that they are lent: small stacks, and runtimes that lend none.
+#include "kernels/cuda/lists.hh"
+#include "nntile/core/computation.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/adaptors/record.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/cramped.hh"
 #include "tests/support/message.hh"
@@ -30,6 +33,16 @@ template <class R> float product(R& runtime, Index size) {
   gemm(a, a, y);
   return y.read()[0];
 }
+
+/// What a device's library brings: an entry beside each that the CPU has.
+Status on_device(KernelCall const&, void*) noexcept { return {}; }
+constexpr Computation finish{"gemm_finish"};
+constexpr Codelet device_codelets[] = {
+    {"gemm", nullptr, on_device, nullptr, 0,
+     &computation_of<ops::Gemm, DType::fp32, DType::fp32, Mode::exact>},
+    {"gemm_finish", nullptr, on_device, nullptr, 0, &finish}};
+constexpr kernels::KernelList device_list{device_codelets, 2};
+constexpr kernels::KernelList const* device_lists[] = {&device_list};
 
 }  // namespace
 
@@ -98,4 +111,25 @@ TEST_CASE("a kernel that is called without a workspace says so", "[tile][workspa
     REQUIRE_FALSE(status.ok());
     CHECK(contains(status.error, "KernelCall::workspace"));
   }
+}
+
+TEST_CASE("a vendor's product finishes without memory, whatever a device's library has joined",
+          "[tile][workspace]") {
+  if (!allocations_are_counted()) return skip("allocations are not counted here");
+  Codelet const* const fast =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  kernels::join_device_kernels(device_lists);  // for good, and known to no runtime here
+  using Operand = ops::Gemm::Operand;
+  float bias = 3, c = 2;
+  void* const buffers[] = {nullptr, nullptr, &bias, &c};
+  Arguments<ops::Gemm> given{{}, {Operand::a, Operand::b, Operand::bias, Operand::c}};
+  given.args.m = given.args.n = given.args.batch = given.args.ldc = 1;  // and k = 0
+  alignas(64) static std::byte workspace[max_workspace_bytes];          // of an exact product
+  AllocationCount const count;
+  for (bool const finishing : {false, true}) {
+    given.args.finishing = finishing;
+    CHECK(fast->cpu({buffers, &given, nullptr, workspace}).ok());
+  }
+  CHECK(count.calls() == 0);
+  CHECK(c == 6);
 }
