@@ -18,6 +18,20 @@ NNTILE_ALWAYS_INLINE Status check_index(KernelCall const& call, Position const* 
   return {};
 }
 
+/// The first position from `begin` on whose index is `wanted`, n where there is none; sixteen are
+/// compared at once.
+template <class Position>
+Index find_index(Position const* index, Index begin, Index n, Index wanted) {
+  constexpr Index run = 16;
+  for (; begin + run <= n; begin += run) {
+    Index found = 0;
+    for (Index i = 0; i < run; ++i) found |= static_cast<Index>(index[begin + i] == wanted);
+    if (found != 0) break;
+  }
+  while (begin < n && index[begin] != wanted) ++begin;
+  return begin;
+}
+
 template <class T, class Position> struct Embedding {
   static Status run(KernelCall const& call) noexcept {
     auto const args = arguments<ops::Embedding>(call);
@@ -121,18 +135,18 @@ template <class T, class Position> struct EmbeddingBackward {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v) continue;
-      S* const row = sums + v * args.ld_table;
-      for_each_vec<V>(args.e, [&](Index e, auto part) {
-        store(row + e,
-              load(static_cast<S const*>(row) + e, part) + load(dy + i * args.lddy + e, part),
-              part);
-      });
+      add_row(args.e, dy + i * args.lddy, sums + v * args.ld_table);
     }
+  }
+  template <class S> NNTILE_ALWAYS_INLINE static void add_row(Index count, T const* dy, S* sums) {
+    for_each_vec<V>(count, [&](Index e, auto part) {
+      store(sums + e, load(static_cast<S const*>(sums) + e, part) + load(dy + e, part), part);
+    });
   }
 
   /// For a result narrower than its sums and no carry: a row is finished when its first token comes
   /// by, which looks ahead for the others. Quadratic in the tokens of the tile, in comparisons
-  /// alone.
+  /// alone: for each token once, and again for each stretch of its row.
   NNTILE_ALWAYS_INLINE static void add_rows_rounding_once(ops::EmbeddingBackward::Args const& args,
                                                           Position const* index, T const* dy,
                                                           T* dtable) {
@@ -142,13 +156,20 @@ template <class T, class Position> struct EmbeddingBackward {
     for (Index i = 0; i < args.n; ++i) {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v || met_before(index, i)) continue;
-      T* const row = dtable + v * args.ld_table;
-      for_each_vec<V>(args.e, [&](Index e, auto part) {
-        Vec<V> sum = scaled_row(args, static_cast<T const*>(row) + e, part);
-        for (Index other = i; other < args.n; ++other)
-          if (index[other] == index[i]) sum += load(dy + other * args.lddy + e, part);
-        store(row + e, sum, part);
-      });
+      for (Index begin = 0; begin < args.e; begin += column_stretch<V>) {
+        T* const row = dtable + v * args.ld_table + begin;
+        Index const left = args.e - begin,
+                    width = left < column_stretch<V> ? left : column_stretch<V>;
+        alignas(64) V sums[column_stretch<V>];
+        for_each_vec<V>(width, [&](Index e, auto part) {
+          store(sums + e, scaled_row(args, static_cast<T const*>(row) + e, part), part);
+        });
+        for (Index of = i; of < args.n; of = find_index(index, of + 1, args.n, index[i]))
+          add_row(width, dy + of * args.lddy + begin, sums);
+        for_each_vec<V>(width, [&](Index e, auto part) {
+          store(row + e, load(static_cast<V const*>(sums) + e, part), part);
+        });
+      }
     }
     scale_other_rows(args, index, dtable);
   }
@@ -166,8 +187,8 @@ template <class T, class Position> struct EmbeddingBackward {
       Index const v = index[i] - args.v_begin;
       if (v < 0 || v >= args.v || met_before(index, i)) continue;
       Index count = 0, left = 0;  // of both groups, of the left one
-      for (Index other = i; other < args.n; ++other) {
-        if (index[other] != index[i]) continue;
+      for (Index other = i; other < args.n;
+           other = find_index(index, other + 1, args.n, index[i])) {
         tokens[count++] = static_cast<std::uint16_t>(other);
         left += other < args.left_terms ? 1 : 0;
       }
@@ -199,9 +220,7 @@ template <class T, class Position> struct EmbeddingBackward {
                                S* table) {
     if (args.beta == 0 || args.beta == 1) return;
     auto const met = [&](Index v) {
-      for (Index i = 0; i < args.n; ++i)
-        if (index[i] == v + args.v_begin) return true;
-      return false;
+      return find_index(index, 0, args.n, v + args.v_begin) < args.n;
     };
     for (Index v = 0; v < args.v; ++v)
       if (!met(v))
@@ -211,9 +230,7 @@ template <class T, class Position> struct EmbeddingBackward {
         });
   }
   static bool met_before(Position const* index, Index i) {
-    for (Index other = 0; other < i; ++other)
-      if (index[other] == index[i]) return true;
-    return false;
+    return find_index(index, 0, i, index[i]) < i;
   }
 };
 

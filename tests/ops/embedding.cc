@@ -43,6 +43,21 @@ TEST_CASE("embedding_backward adds in ascending token position, however it is cu
   }
 }
 
+TEST_CASE("rows of any length add their tokens, which are anywhere", "[ops][embedding]") {
+  for (double const beta : {0.0, 1.0, 0.5}) {
+    auto c = op_case<ops::EmbeddingBackward>({.beta = beta},
+                                             {Shape{41}, Shape{4100, 41}, Shape{4100, 3}});
+    c.prepare = [](std::vector<Array>& operands) {
+      for (Index i = 0; i < 41; ++i) operands[0].set(i, i == 0 || i == 31 || i == 40 ? 2 : 0);
+    };
+    c.terms = 41;
+    c.scale = 2;
+    c.whole_numbers = beta != 0.5;
+    c.canonical = {{{"e", {4099, 1}}}};
+    test::check_op(c);
+  }
+}
+
 TEST_CASE("embedding has a gradient for its table", "[ops][embedding]") {
   auto c = op_case<ops::Embedding>({}, {Shape{4, 2}, Shape{3, 5}, Shape{3, 4, 2}});
   c.prepare = set_index(5);
