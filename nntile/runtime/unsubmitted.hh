@@ -4,10 +4,9 @@
 
 #include <cstddef>
 #include <cstring>
-#include <new>
+#include <exception>
 #include <span>
 
-#include "nntile/core/error.hh"
 #include "nntile/runtime/concept.hh"
 
 namespace nntile {
@@ -27,8 +26,10 @@ inline constexpr Codelet unsubmitted_codelet{"unsubmitted", &detail::fail_unsubm
 
 /// Marks a buffer that a task should have written but will not, because submission failed for
 /// `cause`: tasks that read it are cancelled until it is rewritten. A task of its own that fails,
-/// so a later `wait_all` reports it too. Blocks: for room. Never throws: a buffer that cannot be
-/// named any more (locked, retired) needs no mark.
+/// so a later `wait_all` reports it too. Where that is refused as well (no free slot of a paused
+/// ring, no memory, a lock), the buffer counts as unwritten instead, on runtimes with `discard`:
+/// what reads it is refused until it is rewritten. Blocks: for room. Never throws: a buffer that
+/// cannot be named any more (retired) needs no mark.
 template <Runtime R>
 void mark_unsubmitted(R& runtime, typename R::Handle handle, char const* cause,
                       TaskLabel label = {}) noexcept {
@@ -37,8 +38,14 @@ void mark_unsubmitted(R& runtime, typename R::Handle handle, char const* cause,
   Use<typename R::Handle> const use[] = {{handle, Access::write}};
   try {
     runtime.submit({&unsubmitted_codelet, use, text, {}, label});
-  } catch (Error const&) {
-  } catch (std::bad_alloc const&) {
+    return;
+  } catch (std::exception const&) {  // most likely what refused the op
+  }
+  if constexpr (requires { runtime.discard(handle); }) {
+    try {
+      runtime.discard(handle);
+    } catch (std::exception const&) {
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -246,7 +247,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
       collect_(event);
     } catch (std::exception const& error) {
       failed_ = std::current_exception();
-      cause_ = error.what();
+      std::strncpy(cause_, error.what(), sizeof cause_ - 1);  // a std::string may throw
       mark(tile, label);
     }
   }
@@ -270,7 +271,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   void mark(TileTask const& tile, TaskLabel const& label) {
     for (auto const& [at, access] : tile.uses)
       if (writes(access) && at.partial == 0)
-        mark_unsubmitted(runtime_, operands_[at.operand].handles[at.tile], cause_.c_str(), label);
+        mark_unsubmitted(runtime_, operands_[at.operand].handles[at.tile], cause_, label);
   }
   Handle const& handle_of(OperandTile const& at) {
     if (at.partial == 0) return operands_[at.operand].handles[at.tile];
@@ -305,7 +306,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   bool const placed_;  // by a policy
   Collect& collect_;
   std::exception_ptr failed_;
-  std::string cause_;
+  char cause_[status_text_bytes] = {};
 };
 
 }  // namespace detail

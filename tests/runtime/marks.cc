@@ -7,9 +7,15 @@
 #include <atomic>
 #include <vector>
 
+#include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
+#include "nntile/runtime/dynamic/dynamic.hh"
+#include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/unsubmitted.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/models.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -162,6 +168,58 @@ TEMPLATE_TEST_CASE("tiles that were never submitted can be marked with a cause",
   CHECK(contains(message_of<TaskError>([&] { runtime.lock(a, Access::read); }),
                  "gemm: out of memory"));
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("what was discarded cannot be read until it is rewritten", "[runtime][marks]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const a = cell(runtime, 1), retired = cell(runtime);
+  runtime.retire(retired);
+  CHECK_THROWS_AS(runtime.discard(retired), LifetimeError);
+  submit(runtime, step_codelet, {{a, Access::update}}, 1L);
+  runtime.discard(a);
+  CHECK_THROWS_AS(runtime.lock(a, Access::read), LifetimeError);
+  CHECK_THROWS_AS(submit(runtime, step_codelet, {{a, Access::update}}, 1L), LifetimeError);
+  submit(runtime, put_codelet, {{a, Access::write}}, 3L);
+  CHECK(read(runtime, a) == 3);
+  runtime.wait_all();
+}
+
+TEMPLATE_TEST_CASE("a locked tile that cannot be marked cannot be read behind its lock",
+                   "[runtime][marks]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  auto const a = cell(runtime, 1);
+  (void)runtime.lock(a, Access::read);
+  mark_unsubmitted(runtime, a, "gelu: a tile is locked");
+  runtime.unlock(a);
+  CHECK_THROWS_AS(runtime.lock(a, Access::read), LifetimeError);
+  runtime.wait_all();
+}
+
+TEMPLATE_TEST_CASE("a tile that cannot be marked for want of memory cannot be read",
+                   "[runtime][marks]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  for (long passes = 0; passes < 4; ++passes) {
+    auto const a = cell(runtime, 1);
+    fail_allocation_after(passes);
+    mark_unsubmitted(runtime, a, "gelu: out of memory");
+    fail_allocation_after(-1);
+    CHECK_THROWS_AS(runtime.lock(a, Access::read), Error);
+  }
+}
+
+TEST_CASE("a buffer is discarded through what wraps its runtime", "[runtime][marks]") {
+  auto const check = [](auto&& runtime) {
+    auto const a = cell(runtime, 1);
+    (void)runtime.lock(a, Access::read);
+    mark_unsubmitted(runtime, a, "gelu: a tile is locked");
+    runtime.unlock(a);
+    CHECK_THROWS_AS(runtime.lock(a, Access::read), LifetimeError);
+  };
+  check(Dynamic<Serial, Ring>("ring", {1, false, false}));
+  check(Record<Serial>());
+  check(Check<Serial>());
+  check(Transcribe<Serial>());
 }
 
 TEMPLATE_TEST_CASE("a retired buffer takes its mark along", "[runtime][marks]",

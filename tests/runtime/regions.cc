@@ -193,6 +193,21 @@ TEMPLATE_LIST_TEST_CASE("a buffer written region by region can be read", "[runti
   runtime.unlock(buffer);
 }
 
+TEMPLATE_LIST_TEST_CASE("a discarded region is unwritten with all of its buffer",
+                        "[runtime][regions]", RegionRuntimes) {
+  TestType runtime;
+  auto const buffer = runtime.allocate(2 * sizeof(long));
+  test::submit(runtime, put_codelet, {{buffer, Access::write}}, 1);
+  DataHandle const cells[] = {runtime.region(buffer, cell_region(0)),
+                              runtime.region(buffer, cell_region(1))};
+  runtime.discard(cells[0]);
+  for (DataHandle const each : {buffer, cells[0], cells[1]})
+    CHECK_THROWS_AS(runtime.lock(each, Access::read), LifetimeError);
+  test::submit(runtime, put_codelet, {{cells[1], Access::write}}, 2);
+  CHECK(test::read(runtime, cells[1]) == 2);
+  CHECK_THROWS_AS(runtime.lock(buffer, Access::read), LifetimeError);
+}
+
 TEMPLATE_LIST_TEST_CASE("marks lie on the bytes that a failed task was to write",
                         "[runtime][regions]", RegionRuntimes) {
   TestType runtime;

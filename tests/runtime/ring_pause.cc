@@ -9,6 +9,7 @@
 
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/unsubmitted.hh"
 #include "nntile/tile/tile.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/quiet.hh"
@@ -208,4 +209,32 @@ TEST_CASE("a replay amid which a ring pauses goes on behind it", "[runtime][ring
     ring.resume();
   }
   CHECK(read(ring, bound[0]) == 2000);
+}
+
+TEST_CASE("tiles that a paused ring refuses to write, and to mark, cannot be read",
+          "[runtime][ring][pause]") {
+  Ring ring(workers(GENERATE(1, 2)), {.window = 4});
+  DataHandle cells[8];
+  for (DataHandle& each : cells) each = cell(ring, 1);
+  ring.wait_all();
+  ring.pause();
+  int written = 0;
+  for (DataHandle const each : cells) {
+    try {
+      submit(ring, put_codelet, {{each, Access::write}}, 7L);
+      ++written;
+    } catch (LifetimeError const& error) {
+      mark_unsubmitted(ring, each, error.what());
+    }
+  }
+  CHECK(written == 4);
+  ring.resume();
+  for (int i = 0; i < 8; ++i) {
+    if (i < written)
+      CHECK(read(ring, cells[i]) == 7);
+    else
+      CHECK_THROWS_AS(submit(ring, step_codelet, {{cells[i], Access::update}}, 1L), LifetimeError);
+  }
+  submit(ring, put_codelet, {{cells[7], Access::write}}, 5L);
+  CHECK(read(ring, cells[7]) == 5);
 }

@@ -120,6 +120,11 @@ template <Runtime R> class Check {
     }
     runtime_.unlock(handle.inner);
   }
+  void discard(Handle handle)
+  requires requires(R& inner) { inner.discard(handle.inner); } {
+    runtime_.discard(handle.inner);
+    handle.buffer->written = false;
+  }
   auto drive(char const* call)
   requires DrivenRuntime<R> {
     return runtime_.drive(call);

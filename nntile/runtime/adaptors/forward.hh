@@ -52,6 +52,10 @@ template <Runtime R> class Forward {
   void wait_all() { runtime_.wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) { return runtime_.lock(handle, access); }
   void unlock(Handle handle) { runtime_.unlock(handle); }
+  void discard(Handle handle)
+  requires requires(R& inner) { inner.discard(handle); } {
+    runtime_.discard(handle);
+  }
   auto drive(char const* call)
   requires DrivenRuntime<R> {
     return runtime_.drive(call);

@@ -116,6 +116,10 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
     calls_.note({.kind = Kind::close_scope, .lifetime = lifetime});
   }
 
+  void discard(Handle handle)
+  requires requires(R& inner) { inner.discard(handle.inner); } {
+    runtime_.discard(handle.inner);
+  }
   auto drive(char const* call)
   requires DrivenRuntime<R> {
     return runtime_.drive(call);

@@ -81,6 +81,7 @@ class Dynamic : public Orchestrates<Dynamic<Rs...>> {
   void wait_all() { model_->wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) { return model_->lock(handle, access); }
   void unlock(Handle handle) { model_->unlock(handle); }
+  void discard(Handle handle) { model_->discard(handle); }
   auto drive(char const* call) { return model_->drive(call); }
   auto link() const { return model_->link(); }
   bool here() const { return model_->here(); }

@@ -55,6 +55,7 @@ template <class H> class Facade {
     unlock(handle);
     retire(handle);
   }
+  virtual void discard(Handle) {}
   virtual Program record(std::span<ProgramTask const>, std::uint32_t,
                          std::span<ProgramParameter const>) {
     throw ValueError("record: this runtime does not replay programs");
@@ -119,6 +120,9 @@ class FacadeOf : public Base {
   }
   void close_scope(Lifetime lifetime, ScopeName name) override {
     if constexpr (ScopedRuntime<R>) detail::close_scope(runtime_, lifetime, name);
+  }
+  void discard(Handle handle) override {
+    if constexpr (requires { runtime_.discard(own(handle)); }) runtime_.discard(own(handle));
   }
   support::DrivingThread::Inside drive(char const* call) override {
     if constexpr (requires {

@@ -58,6 +58,17 @@ inline Buffer::State state_of(Buffer& buffer) noexcept {
   return buffer.state;
 }
 
+/// Lets it count as unwritten, until a task or a lock writes it; a region with all of its buffer,
+/// which needs no memory.
+[[gnu::noinline]] inline void discard(Buffer& buffer) noexcept {
+  Buffer& whole = whole_of(buffer);
+  if (whole.is(Buffer::read_only)) return;  // nothing was to write it
+  whole.set(Buffer::unwritten);
+  if (!whole.is(Buffer::divided)) return;
+  Division& division = *part_of(whole)->division;
+  division.calls->discard(division);
+}
+
 /// Throws LifetimeError for a region whose buffer has ended.
 inline void check_whole(Buffer const& buffer, std::string_view call) {
   if (has_lost_whole(buffer)) [[unlikely]]

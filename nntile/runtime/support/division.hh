@@ -65,8 +65,8 @@ struct RegionDivision : Division {
   RegionDivision* next_free = nullptr;
   RegionPart all;
   std::vector<std::unique_ptr<RegionPart>> parts;
-  /// Bytes that no task, lock or adopt has written, as long as the whole is `unwritten`. The
-  /// driver's.
+  /// Bytes that no task, lock or adopt has written, as long as the whole is `unwritten`; all where
+  /// this is empty. The driver's.
   ByteSet unwritten;
   ByteSet::Scratch scratch;  // for that
   /// Under the lock of Failures. The whole's mark is 0 if nothing is marked; else, where this is
@@ -151,8 +151,8 @@ class RegionPool {
 class DivisionCalls {
  public:
   static constexpr PartCalls make() {
-    return {&note_written, &any_unwritten, &void_handles, &end,
-            &mark_of,      &mark,          &clear,        &drop_marks};
+    return {&note_written, &any_unwritten, &discard, &void_handles, &end,
+            &mark_of,      &mark,          &clear,   &drop_marks};
   }
 
  private:
@@ -170,6 +170,7 @@ class DivisionCalls {
     auto const room = [&] { return division.unwritten.capacity() + division.scratch.capacity(); };
     std::size_t const before = room();
     try {
+      if (division.unwritten.empty()) division.unwritten.assign(division.all.region);
       division.unwritten.subtract(region_of(part), division.scratch);
       division.pool->count_growth(room() != before);
       if (!division.unwritten.empty()) return;
@@ -179,7 +180,14 @@ class DivisionCalls {
   }
   static bool any_unwritten(Part const& part) noexcept {
     RegionDivision const& division = division_of(part);
-    return division.whole->is(Buffer::unwritten) && division.unwritten.meets(region_of(part));
+    if (!division.whole->is(Buffer::unwritten)) return false;
+    return division.unwritten.empty() ? region_of(part).bytes != 0
+                                      : division.unwritten.meets(region_of(part));
+  }
+  static void discard(Division& of) noexcept {
+    RegionDivision& division = RegionDivision::of(of);
+    division.unwritten.clear();
+    for (auto const& part : division.parts) part->buffer->set(Buffer::unwritten);
   }
   static void void_handles(Division& division) noexcept {
     for (auto const& part : RegionDivision::of(division).parts)

@@ -37,6 +37,7 @@ struct Part {
 struct PartCalls {
   void (*note_written)(Part const&) noexcept;
   bool (*any_unwritten)(Part const&) noexcept;
+  void (*discard)(Division&) noexcept;  // all bytes are unwritten again
   void (*void_handles)(Division&) noexcept;
   void (*end)(Division&, BufferTable*) noexcept;  // gives the regions' records back, if to any
   // Under the lock of Failures:

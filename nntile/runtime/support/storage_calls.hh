@@ -86,6 +86,15 @@ template <class Self> class StorageCalls {
     Inside const inside(self(), "unlock");
     self().end_lock(handle);
   }
+  /// Lets what the buffer holds count as unwritten, for a task that should have written it and
+  /// could not be submitted (mark_unsubmitted); its mark, if any, stays. Throws LifetimeError:
+  /// handle.
+  void discard(Handle handle) {
+    auto const inside = self().enter("discard");
+    Buffer& buffer = state().table.find(handle, "discard");
+    check_whole(buffer, "discard");
+    support::discard(buffer);
+  }
   /// See RegionRuntime. Defined in runtime/regions.hh: what includes that pays for it.
   Handle region(Handle handle, Region const& shape);
   Handle find(void const* address);
