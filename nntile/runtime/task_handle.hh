@@ -16,8 +16,8 @@ namespace nntile {
 
 /// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
 /// the destructor never throws; `wait` reports failures, and so does the runtime's `wait_all` in
-/// any case. If the runtime ends before it, `wait` throws LifetimeError, and the destructor does
-/// nothing. `wait` and the destructor drive the runtime; the destructor waits for its turn.
+/// any case. If the runtime ends before it, `wait` throws LifetimeError, once, and the destructor
+/// does nothing. `wait` and the destructor drive the runtime; the destructor waits for its turn.
 template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
  public:
   /// Names no task: it is complete.
@@ -42,6 +42,9 @@ template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
       runtime_.get("task").wait(event_);
     } catch (TaskError const&) {
       runtime_ = {};
+      throw;
+    } catch (LifetimeError const&) {
+      if (!runtime_.alive()) runtime_ = {};
       throw;
     }
     runtime_ = {};
@@ -70,23 +73,23 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
   void add(TaskHandle<R>&& task) { tasks_.push_back(std::move(task)); }
 
   /// Waits for every task, then empties the group. Throws the TaskError of the first, in order of
-  /// `add`, that failed or was cancelled.
+  /// `add`, that failed or was cancelled; LifetimeError where a wait is refused, and may be called
+  /// again then: what has failed before is thrown in the end.
   void wait_all() {
-    std::exception_ptr first;
     for (TaskHandle<R>& task : tasks_) {
       try {
         task.wait();
       } catch (TaskError const&) {
-        if (first == nullptr) first = std::current_exception();
+        if (failed_ == nullptr) failed_ = std::current_exception();
       }
     }
     tasks_.clear();
-    if (first != nullptr) std::rethrow_exception(first);
+    if (failed_ != nullptr) std::rethrow_exception(std::exchange(failed_, nullptr));
   }
 
   /// Waits until some task that no call has returned yet is complete, and returns its position in
-  /// order of `add`. Throws its TaskError if it failed or was cancelled; ValueError when every task
-  /// was returned before.
+  /// order of `add`. Throws its TaskError if it failed or was cancelled, and LifetimeError if its
+  /// runtime has ended, as if it had returned it; ValueError when every task was returned before.
   std::size_t wait_any() {
     constexpr int yields = 64;  // then it sleeps: no runtime has a wait for one of many
     for (int round = 0;; ++round) {
@@ -113,6 +116,7 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
 
  private:
   std::vector<TaskHandle<R>> tasks_;
+  std::exception_ptr failed_;  // the first one that a refused wait_all has met
 };
 
 }  // namespace nntile

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -155,6 +156,40 @@ TEMPLATE_TEST_CASE("a group waits for all its tasks and throws the first failure
   CHECK(group.empty());
   CHECK(read(runtime, a) == 13);
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("a group whose wait was refused throws the failure that it has met",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  TestType one, other;
+  TaskGroup<TestType> group;
+  group.add(broken(one));
+  group.add(step(other, cell(other, 1)));
+  std::string refused;
+  {
+    auto const inside = other.drive("a test");
+    std::thread([&] { refused = message_of<LifetimeError>([&] { group.wait_all(); }); }).join();
+  }
+  CHECK(contains(refused, "is inside a test"));
+  CHECK_THROWS_AS(group.wait_all(), TaskError);
+  group.wait_all();  // once
+  CHECK_THROWS_AS(one.wait_all(), TaskError);
+}
+
+TEMPLATE_TEST_CASE("a group throws once for a task whose runtime has ended",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  std::optional<TestType> gone(std::in_place);
+  TestType runtime;
+  TaskGroup<TestType> any, all;
+  for (TaskGroup<TestType>* const group : {&any, &all}) {
+    group->add(step(*gone, cell(*gone, 1)));
+    group->add(step(runtime, cell(runtime, 1)));
+  }
+  gone.reset();
+  CHECK_THROWS_AS(any.wait_any(), LifetimeError);
+  CHECK(any.wait_any() == 1);
+  CHECK_THROWS_AS(any.wait_any(), ValueError);
+  CHECK_THROWS_AS(all.wait_all(), LifetimeError);
+  all.wait_all();
 }
 
 TEMPLATE_TEST_CASE("wait_any returns each task once", "[runtime][task_handle]",
