@@ -95,6 +95,22 @@ TEST_CASE("what has ended side by side is one range", "[runtime][pto_addresses]"
   CHECK(map[whole].bytes == 64000);
 }
 
+TEST_CASE("what lies between two variables of the caller's has not ended with them",
+          "[runtime][pto_addresses]") {
+  for (Origin const first : {Origin::allocated, Origin::adopted, Origin::noticed})
+    for (Origin const third : {Origin::adopted, Origin::noticed}) {
+      AddressMap map;
+      AddressMap::Index const ends[] = {map.add({1000, 8, {}, first}),
+                                        map.add({1016, 8, {}, third}),
+                                        map.add({1024, 8, {}, first})};
+      for (AddressMap::Index const index : ends) map.end(index);
+      CHECK(map.overlapping(1008, 8) == nullptr);
+      CHECK(map.ranges() == 2);  // the others touch
+      map.end(map.add({1040, 8, {}, Origin::allocated}));
+      CHECK(map.overlapping(1032, 8) == nullptr);
+    }
+}
+
 TEST_CASE("buffers of one origin are removed while they are listed", "[runtime][pto_addresses]") {
   AddressMap map;
   for (std::uintptr_t i = 0; i < 10; ++i)

@@ -67,7 +67,8 @@ struct Block {
 };
 
 /// Ranges of addresses, disjoint and in order: buffers, and what has ended. Cost: O(log n) to find;
-/// to change, moving the ranges behind. Neighbours that have ended are one range.
+/// to change, moving the ranges behind. Neighbours that have ended are one range, with the bytes
+/// between them where both were allocated.
 class AddressMap {
  public:
   using Index = std::uint32_t;
@@ -75,6 +76,7 @@ class AddressMap {
   struct Range {
     std::uintptr_t begin, end;
     Index block;
+    Origin origin;  // also of what has ended
   };
 
   Block& operator[](Index index) { return blocks_[index]; }
@@ -115,9 +117,11 @@ class AddressMap {
     while (last != ranges_.end() && last->begin < end) ++last;
     Range parts[3];
     std::size_t count = 0;
-    if (first != last && first->begin < begin) parts[count++] = {first->begin, begin, ended};
-    parts[count++] = {begin, end, index};
-    if (first != last && (last - 1)->end > end) parts[count++] = {end, (last - 1)->end, ended};
+    if (first != last && first->begin < begin)
+      parts[count++] = {first->begin, begin, ended, first->origin};
+    parts[count++] = {begin, end, index, block.origin};
+    if (first != last && (last - 1)->end > end)
+      parts[count++] = {end, (last - 1)->end, ended, (last - 1)->origin};
     auto const replaced = static_cast<std::size_t>(last - first);
     std::copy(parts, parts + std::min(count, replaced), first);
     if (count > replaced)
@@ -152,7 +156,8 @@ class AddressMap {
 
  private:
   using Place = std::vector<Range>::iterator;
-  /// Bound on the gap between neighbours where the system or a heap rounds sizes up.
+  /// Bound on the gap between allocated neighbours, as the system or a heap rounds sizes up.
+  /// Between memory of the caller's own may lie a variable.
   static constexpr std::uintptr_t rounding = 64;
 
   std::vector<Range>::const_iterator behind(std::uintptr_t address) const {
@@ -167,9 +172,11 @@ class AddressMap {
 
   /// Makes one range of two neighbours that have ended; returns the first.
   Place join(Place first, Place second) {
-    if (second == ranges_.end() || first->block != ended || second->block != ended ||
-        second->begin - first->end >= rounding)
-      return first;
+    if (second == ranges_.end() || first->block != ended || second->block != ended) return first;
+    bool const allocated =
+        first->origin == Origin::allocated && second->origin == Origin::allocated;
+    if (second->begin - first->end >= (allocated ? rounding : 1)) return first;
+    if (!allocated) first->origin = Origin::noticed;
     first->end = second->end;
     return ranges_.erase(second) - 1;
   }
