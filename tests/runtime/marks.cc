@@ -178,8 +178,11 @@ TEMPLATE_TEST_CASE("what was discarded cannot be read until it is rewritten", "[
   CHECK_THROWS_AS(runtime.discard(retired), LifetimeError);
   submit(runtime, step_codelet, {{a, Access::update}}, 1L);
   runtime.discard(a);
-  CHECK_THROWS_AS(runtime.lock(a, Access::read), LifetimeError);
-  CHECK_THROWS_AS(submit(runtime, step_codelet, {{a, Access::update}}, 1L), LifetimeError);
+  std::string const text = "the task that should have written buffer ";
+  CHECK(contains(message_of<LifetimeError>([&] { (void)runtime.lock(a, Access::read); }), text));
+  CHECK(contains(
+      message_of<LifetimeError>([&] { submit(runtime, step_codelet, {{a, Access::update}}, 1L); }),
+      text));
   submit(runtime, put_codelet, {{a, Access::write}}, 3L);
   CHECK(read(runtime, a) == 3);
   runtime.wait_all();

@@ -45,6 +45,7 @@ struct alignas(64) Buffer {
   static constexpr State ended = 1024;      // of a heap of the ring: its handle is void
   static constexpr State unordered = 2048;  // some task accesses it in no order
   static constexpr State adopted = 4096;    // the caller's memory
+  static constexpr State discarded = 8192;  // has become unwritten again, perhaps more than once
 
   void* pointer = nullptr;
   std::size_t bytes = 0;

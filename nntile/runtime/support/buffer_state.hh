@@ -28,6 +28,12 @@ inline std::string why_read_only(Buffer const& buffer) {
                 " is read-only: it was adopted as const bytes; adopt a std::span<std::byte>");
 }
 
+inline std::string why_unwritten(Buffer const& buffer) {
+  return buffer.is(Buffer::discarded)
+             ? concat("the task that should have written ", describe(buffer), " was refused")
+             : concat("nothing has written ", describe(buffer));
+}
+
 /// The locked one of it and the parts that overlap it; itself if there is none.
 inline Buffer const& locked_part(Buffer const& buffer) noexcept {
   if (buffer.is(Buffer::locked)) return buffer;
@@ -63,7 +69,7 @@ inline Buffer::State state_of(Buffer& buffer) noexcept {
 [[gnu::noinline]] inline void discard(Buffer& buffer) noexcept {
   Buffer& whole = whole_of(buffer);
   if (whole.is(Buffer::read_only)) return;  // nothing was to write it
-  whole.set(Buffer::unwritten);
+  whole.set(Buffer::unwritten | Buffer::discarded);
   if (!whole.is(Buffer::divided)) return;
   Division& division = *part_of(whole)->division;
   division.calls->discard(division);
@@ -95,7 +101,7 @@ inline void check_access(Access access, std::string_view who) {
   if (writes(access) && buffer.is(Buffer::read_only))
     throw ValueError(concat(who, ": ", why_read_only(buffer)));
   throw LifetimeError(
-      concat(who, ": nothing has written ", describe(buffer),
+      concat(who, ": ", why_unwritten(buffer),
              ": submit a task that writes it, lock it for write, or adopt written memory"));
 }
 

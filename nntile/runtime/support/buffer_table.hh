@@ -219,8 +219,7 @@ class BufferTable {
     if (writes(access) && buffer.is(Buffer::read_only))
       throw ValueError(concat("lock for ", name_of(access), ": ", why_read_only(buffer)));
     if (reads(access) && (state & Buffer::unwritten) != 0)
-      throw LifetimeError(concat("lock for ", name_of(access), ": nothing has written ",
-                                 describe(buffer),
+      throw LifetimeError(concat("lock for ", name_of(access), ": ", why_unwritten(buffer),
                                  ": submit a task that writes it or lock it for write first"));
     return buffer;
   }
