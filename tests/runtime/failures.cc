@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "nntile/runtime/support/buffer_table.hh"
+#include "nntile/runtime/support/nested_buffers.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -210,5 +211,32 @@ TEST_CASE("a body's failures have a text where there is no memory for it", "[run
     std::string const text = log.reported(1, 2);
     more = test::fail_allocation_after(-1) < 0;
     CHECK_FALSE(text.empty());
+  }
+}
+
+TEST_CASE("a body that had no memory to begin leaves no operands to the next one",
+          "[runtime][failures]") {
+  Failures log;
+  std::array<Buffer, 20> operands;
+  std::array<DataHandle, 20> handles;
+  std::vector<Use<Buffer*>> uses;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    handles[i] = {i, 0};
+    uses.push_back({&operands[i], Access::read});
+  }
+  TaskBody parent;
+  parent.uses = uses;
+  bool more = test::allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    NestedBuffers buffers(log);
+    (void)test::fail_allocation_after(count);
+    try {
+      buffers.begin(1, parent, handles);  // also where its runtime has no memory behind it
+    } catch (std::bad_alloc const&) {
+    }
+    more = test::fail_allocation_after(-1) < 0;
+    buffers.begin(1, parent, {&handles[19], 1});
+    CHECK(buffers.count() == 1);
+    CHECK_THROWS_AS(buffers.check_lock(handles[0], Access::read), LifetimeError);
   }
 }

@@ -62,6 +62,7 @@ class NestedBuffers {
   /// `number` is that of no other body at the same time, below 2^20; `handles` name the parent's
   /// operands. Throws std::bad_alloc.
   void begin(std::uint32_t number, TaskBody const& parent, std::span<DataHandle const> handles) {
+    clear();  // of a body that could not begin, for want of memory here or in its runtime
     number_ = number;
     parent_ = parent;
     for (std::size_t i = 0; i < handles.size(); ++i) declare(handles[i], parent.uses[i]);
