@@ -31,8 +31,8 @@ struct BlockCodelet : Codelet {
   BlockEntry block = nullptr;
 };
 
-/// Most blocks of a task.
-inline constexpr std::uint32_t max_blocks = 1u << 28;
+/// Most blocks of a task: the ring counts them in 28 bits.
+inline constexpr std::uint32_t max_blocks = (1u << 28) - 1;
 
 namespace detail {
 

@@ -159,7 +159,7 @@ TEMPLATE_TEST_CASE("a task of no blocks is refused, and nothing has changed", "[
   TestType runtime;
   auto const buffer = words(runtime, 2);
   CHECK(message_of<ValueError>([&] { step(runtime, buffer, 0, 1); }) ==
-        "submit: 'step_blocks' in 0 blocks where 1 to 268435456 are possible");
+        "submit: 'step_blocks' in 0 blocks where 1 to 268435455 are possible");
   CHECK_THROWS_AS(step(runtime, buffer, max_blocks + 1, 1), ValueError);
   step(runtime, buffer, 2, 1);
   runtime.retire(buffer);

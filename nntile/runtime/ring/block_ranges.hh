@@ -26,8 +26,12 @@ template <class Policy> class Machine;
 template <class Policy> class BlockRanges {
   template <class T> using Atomic = typename Policy::template Atomic<T>;
 
+  static constexpr unsigned kind_bits = 4;
+
  public:
   static constexpr std::uint32_t most = 1u << block_range_bits;
+  /// Blocks that a word counts.
+  static constexpr std::uint32_t most_blocks = (1u << (32 - kind_bits)) - 1;
 
   struct Range;
   /// Runs a block, and ends the task with its last one.
@@ -108,14 +112,13 @@ template <class Policy> class BlockRanges {
   }
 
  private:
-  static constexpr unsigned kind_bits = 4;
   /// From the top: the kind + 1, the number of blocks, the next one.
   static constexpr std::uint64_t word(std::uint32_t count, int kind) {
     return static_cast<std::uint64_t>(kind + 1) << (64 - kind_bits) | std::uint64_t{count} << 32;
   }
   static constexpr bool offers(std::uint64_t word, std::uint32_t kind) {
     std::uint64_t const wanted = word >> (64 - kind_bits);
-    auto const count = static_cast<std::uint32_t>(word >> 32) & ((1u << (32 - kind_bits)) - 1);
+    auto const count = static_cast<std::uint32_t>(word >> 32) & most_blocks;
     return static_cast<std::uint32_t>(word) < count && (wanted == 0 || wanted == kind + 1);
   }
 

@@ -12,6 +12,7 @@ namespace detail::ring {
 /// Starts such a task, runs its blocks and ends it.
 template <class Policy> struct Blocks {
   using Ranges = BlockRanges<Policy>;
+  static_assert(max_blocks <= Ranges::most_blocks);
 
   /// Submits one into the root, whose codelet is a BlockCodelet. Throws what BufferTable::bind
   /// does.
