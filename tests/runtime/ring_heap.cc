@@ -358,3 +358,11 @@ TEST_CASE("a mark ends with its buffer of a heap", "[runtime][heap]") {
       CHECK(read(ring, a) == 7);
   }
 }
+
+TEST_CASE("a ring has no heap of a number that is no lifetime", "[runtime][ring][heap]") {
+  Ring ring(workers(1));
+  ring.open_scope(Lifetime::staging);
+  for (int number = 5; number < 256; ++number)
+    CHECK_THROWS_AS(ring.allocate(8, host, static_cast<Lifetime>(number)), LifetimeError);
+  CHECK(ring.stats().staging.records == 0);
+}

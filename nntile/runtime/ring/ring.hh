@@ -103,7 +103,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   /// Always inlined: its stores take its cycles, and a call would be one more.
   [[gnu::always_inline]] Handle allocate(std::size_t bytes, Place place = host,
                                          Lifetime lifetime = Lifetime::persistent) {
-    if (lifetime != Lifetime::persistent && place == host) [[likely]] {
+    if (has_heap(lifetime) && place == host) [[likely]] {
       support::Buffer* const buffer = machine_.thread.quickly(
           "allocate", [&]() noexcept { return traced(allocator_.take(bytes, lifetime)); });
       if (buffer != nullptr) [[likely]]
@@ -335,9 +335,12 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
             machine_.scheduler.growths()};
   }
 
+  /// One comparison also for a number that is no lifetime, of which there is no heap.
+  static constexpr bool has_heap(Lifetime lifetime) {
+    return static_cast<unsigned>(lifetime) - 1 < static_cast<unsigned>(Lifetime::staging);
+  }
   [[gnu::noinline]] Handle allocate_slowly(std::size_t bytes, Place place, Lifetime lifetime) {
-    if (lifetime == Lifetime::persistent || place != host)
-      return allocate_alone(bytes, place, lifetime);
+    if (!has_heap(lifetime) || place != host) return allocate_alone(bytes, place, lifetime);
     if (!link_->any_dropped()) [[likely]] {
       support::Buffer* const buffer = machine_.thread.quickly(
           "allocate", [&]() noexcept { return traced(allocator_.take_again(bytes, lifetime)); });
