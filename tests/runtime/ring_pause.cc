@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -237,4 +238,16 @@ TEST_CASE("tiles that a paused ring refuses to write, and to mark, cannot be rea
   }
   submit(ring, put_codelet, {{cells[7], Access::write}}, 5L);
   CHECK(read(ring, cells[7]) == 5);
+}
+
+TEST_CASE("a task that submits and is refused keeps nothing that its body has captured",
+          "[runtime][ring][pause]") {
+  Ring ring(workers(1), {.window = 2});
+  auto const target = cell(ring, 0);
+  ring.wait_all();
+  ring.pause();
+  for (int i = 0; i < 2; ++i) submit(ring, count_codelet, {{target, Access::update}});
+  auto const captured = std::make_shared<int>(1);
+  CHECK_THROWS_AS(ring.orchestrate([captured](auto&) {}), LifetimeError);
+  CHECK(captured.use_count() == 1);
 }

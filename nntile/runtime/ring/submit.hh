@@ -288,6 +288,7 @@ template <class Policy> class Submitter {
       fill(pending);
       return submit_pending(pending, task.hints);
     } catch (...) {
+      pending.submits = {};  // with what its callable has captured
       domain_.pending.give_back(pending);
       throw;
     }
