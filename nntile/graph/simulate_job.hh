@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -103,8 +104,7 @@ class JobRun {
   JobRun(JobTasks const& job, ClusterModel const& cluster, bool timed)
       : job_(job), cluster_(cluster), posted_(job.messages.size()) {
     check();
-    for (TaskClass const& of : job.classes)
-      seconds_.push_back(cluster.kernels.seconds(of.kernel, of.cost, cluster.rank));
+    for (TaskClass const& of : job.classes) seconds_.push_back(seconds_of(of));
     waits_.reserve(job.tasks.size());
     for (JobTasks::Task const& task : job.tasks) waits_.push_back(task.waits);
     ranks_.resize(static_cast<std::size_t>(job.ranks()));
@@ -312,10 +312,17 @@ class JobRun {
     if (is_op) result_.times[task] = {now_, now_ + seconds, worker};
   }
 
+  template <class... Text> [[noreturn, gnu::cold]] void fail(Text const&... text) const {
+    throw ValueError(concat("simulate: plan '", job_.name, "': ", text...));
+  }
+  /// Of a body of a class. A time that is no number would come neither before nor behind another.
+  double seconds_of(TaskClass const& of) const {
+    double const seconds = cluster_.kernels.seconds(of.kernel, of.cost, cluster_.rank);
+    if (seconds >= 0 && seconds <= std::numeric_limits<double>::max()) return seconds;
+    fail("a task of ", of.kernel, " (", of.cost.flops, " flops, ", of.cost.bytes, " bytes) of ",
+         seconds, " s; at least 0");
+  }
   void check() const {
-    auto const fail = [&](auto const&... text) {
-      throw ValueError(concat("simulate: plan '", job_.name, "': ", text...));
-    };
     if (std::string const fault = fault_of(cluster_.rank); !fault.empty()) fail("ranks of ", fault);
     if (cluster_.ranks_per_node < 1)
       fail("nodes of ", cluster_.ranks_per_node, " ranks; at least 1");
@@ -367,8 +374,9 @@ class JobRun {
 /// inputs give alike results; but a faster link may lengthen a run, as any shorter task may where
 /// lists are scheduled (Graham, 1969). `timed` keeps the time of each task, 24 bytes.
 ///
-/// Throws ValueError (a negative latency, no worker ...), PlanError where messages wait for each
-/// other. Cost: 0.1 to 1 us a task, which grows with the ranks; 5 bytes for each.
+/// Throws ValueError (a negative latency, no worker, a task without end ...), PlanError where
+/// messages wait for each other. Cost: 0.1 to 1 us a task, which grows with the ranks; 5 bytes for
+/// each.
 inline JobSimulation simulate(JobTasks const& job, ClusterModel const& cluster,
                               bool timed = false) {
   return detail::JobRun(job, cluster, timed).run();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "nntile/ops/gelutanh.hh"
@@ -343,6 +345,29 @@ TEST_CASE("measured durations count by kernel and cost, else the model is scaled
   ClusterModel cluster = slow();
   cluster.kernels = times;
   CHECK(simulate(std::span(&plan, 1), cluster).elapsed == 4);
+}
+
+TEST_CASE("tasks that take no number of seconds are refused by their kernel", "[graph][simulate]") {
+  auto const planned = [](Index extent) {
+    LogicalGraph graph("g");
+    gelutanh(graph.input({.shape = {extent}}, "x")).mark_output();
+    return Plan(graph, {.tile = 0});
+  };
+  Plan const plan = planned(125), smaller = planned(64);  // 1,000 and 512 bytes
+  auto const refusal = [&](ClusterModel const& cluster) {
+    return message_of<ValueError>([&] { (void)simulate(std::span(&plan, 1), cluster); });
+  };
+  std::string const begin = "simulate: plan 'g': a task of gelutanh (0 flops, 1000 bytes) of ";
+  ClusterModel endless = slow();
+  endless.rank.bandwidth = 1e-307;
+  CHECK(refusal(endless) == begin + "inf s; at least 0");
+  std::vector<TaskTime> const second{{1, 1000000001, 1}};
+  endless.kernels.add(smaller, second);  // no number: it is to its model as infinity to infinity
+  CHECK(refusal(endless).starts_with(begin));
+  ClusterModel backward = slow();
+  std::vector<TaskTime> const wrong{{3000000000, 1000000000, 1}};
+  backward.kernels.add(plan, wrong);
+  CHECK(refusal(backward) == begin + "-2 s; at least 0");
 }
 
 TEST_CASE("a worker, and a link in one direction, does one thing at a time", "[graph][simulate]") {
