@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/machine_model.hh"
@@ -20,26 +21,29 @@ namespace nntile {
 class KernelTimes {
  public:
   /// Adds a run: the times of the plan's tasks, in their order. A task that never ran has none.
-  /// Throws ValueError for times of another plan. Cost: n log n in the number of tasks.
+  /// Throws ValueError for times of another plan, std::bad_alloc; nothing was added then. Cost:
+  /// n log n in the number of tasks.
   void add(Plan const& plan, std::span<TaskTime const> times) {
     detail::check_times("times of kernels", plan, times);
+    std::vector<Row> rows = rows_;
     for (std::size_t t = 0; t < times.size(); ++t) {
       if (times[t].end == 0) continue;
       PlannedTask const& task = plan.tasks()[t];
-      rows_.push_back({plan.kernels()[task.kernel].name, task.cost, 1,
-                       static_cast<double>(times[t].end - times[t].begin) * 1e-9});
+      rows.push_back({plan.kernels()[task.kernel].name, task.cost, 1,
+                      static_cast<double>(times[t].end - times[t].begin) * 1e-9});
     }
-    std::sort(rows_.begin(), rows_.end(), [](Row const& a, Row const& b) { return before(a, b); });
+    std::sort(rows.begin(), rows.end(), [](Row const& a, Row const& b) { return before(a, b); });
     std::size_t kept = 0;
-    for (Row const& row : rows_) {
-      if (kept > 0 && !before(rows_[kept - 1], row)) {
-        rows_[kept - 1].tasks += row.tasks;
-        rows_[kept - 1].seconds += row.seconds;
+    for (Row const& row : rows) {
+      if (kept > 0 && !before(rows[kept - 1], row)) {
+        rows[kept - 1].tasks += row.tasks;
+        rows[kept - 1].seconds += row.seconds;
       } else {
-        rows_[kept++] = Row(row);
+        rows[kept++] = Row(row);
       }
     }
-    rows_.resize(kept);
+    rows.resize(kept);
+    rows_ = std::move(rows);
   }
 
   /// Seconds of a task's body, with the machine's overhead of a task.

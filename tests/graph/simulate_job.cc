@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "nntile/ops/gelutanh.hh"
+#include "nntile/ops/scale.hh"
 #include "tests/graph/random_parts.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/hand_part.hh"
 #include "tests/support/job_proof.hh"
@@ -345,6 +348,32 @@ TEST_CASE("measured durations count by kernel and cost, else the model is scaled
   ClusterModel cluster = slow();
   cluster.kernels = times;
   CHECK(simulate(std::span(&plan, 1), cluster).elapsed == 4);
+}
+
+TEST_CASE("durations that there is no memory for leave the others as they were",
+          "[graph][simulate][memory]") {
+  MachineModel const machine = slow().rank;
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {125}}, "x");
+  scale({.alpha = 2}, x).mark_output();
+  Plan const first(graph, {.tile = 0});
+  gelutanh(gelutanh(x)).mark_output();
+  Plan const more(graph, {.tile = 0});
+  bool again = allocations_are_counted();
+  for (long count = 0; again; ++count) {
+    KernelTimes times;
+    times.add(first, std::vector<TaskTime>{{0, 2000000000, 1}});
+    std::vector<TaskTime> const run(more.tasks().size(), TaskTime{0, 4000000000, 1});
+    (void)fail_new_after(count);
+    try {
+      times.add(more, run);
+    } catch (std::bad_alloc const&) {
+    }
+    again = fail_new_after(-1) < 0;
+    Cost const cost{0, 1000};
+    CHECK(times.seconds("scale", cost, machine) == (again ? 2 : 3));
+    CHECK(times.seconds("gelutanh", cost, machine) == (again ? 1 : 4));
+  }
 }
 
 TEST_CASE("tasks that take no number of seconds are refused by their kernel", "[graph][simulate]") {
