@@ -16,6 +16,7 @@
 #include "nntile/graph/exchange.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/graph/stored_ranks.hh"
+#include "nntile/graph/stored_reads.hh"
 #include "nntile/graph/stored_tensor.hh"
 #include "nntile/runtime/device.hh"
 #include "nntile/tile/tile.hh"
@@ -32,6 +33,7 @@ template <Runtime R> class TensorStore {
  public:
   using Handle = typename R::Handle;
   using Stored = StoredTensor<Handle>;
+  using Reads = detail::StoredReads<R>;
 
   explicit TensorStore(R& runtime, RankLink const& link = {}) : runtime_(runtime), link_(link) {}
   TensorStore(TensorStore const&) = delete;
@@ -250,18 +252,20 @@ template <Runtime R> class TensorStore {
       detail::check_values<T>(stored->spec, values.size(), "gather");
       return std::vector<std::byte>();
     });
+    Reads from(*stored);
     std::span<std::byte> const to = std::as_writable_bytes(std::span(values));
     for (std::size_t at = 0; at < to.size(); at += piece_bytes)
-      gather_bytes(*stored, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
+      gather_bytes(from, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
     return detail::vector_of(std::move(values));
   }
   /// The same for the column-major bytes from `offset`, at most 2 GiB - 1, as MPI counts.
-  void gather_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
-    if (link_.ranks == 1) return read_bytes(stored, offset, to);
+  void gather_bytes(Reads& from, std::uint64_t offset, std::span<std::byte> to) const {
+    if (link_.ranks == 1) return read_bytes(from, offset, to);
+    Stored const& stored = from.stored();
     auto const all = together(concat("gather of '", stored.spec.name, "' at byte ", offset), [&] {
       std::vector<std::byte> own;
-      read_tiles(
-          stored, offset, to.size(),
+      from.read(
+          runtime(), offset, to.size(),
           [&](std::size_t tile) { return detail::owner(stored.spec, tile, link_) == link_.rank; },
           [&](std::uint64_t, std::span<std::byte const> run) {
             own.insert(own.end(), run.begin(), run.end());
@@ -269,16 +273,17 @@ template <Runtime R> class TensorStore {
       return own;
     });
     DynamicArray<std::size_t> taken(all.size());
-    each_run(stored, offset, to.size(),
-             [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
-               auto const owner = static_cast<std::size_t>(detail::owner(stored.spec, tile, link_));
-               if (count > all[owner].size() - taken[owner])
-                 throw CommError(concat("gather: rank ", owner, " gives ", all[owner].size(),
-                                        " bytes of '", stored.spec.name, "', too few for tile ",
-                                        tile, ": all ranks plan with the same options"));
-               std::memcpy(to.data() + at, all[owner].data() + taken[owner], count);
-               taken[owner] += count;
-             });
+    detail::for_each_run_in(
+        stored.spec.tiling, size_of(stored.spec.dtype), stored.spec.column_unit, offset, to.size(),
+        [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
+          auto const owner = static_cast<std::size_t>(detail::owner(stored.spec, tile, link_));
+          if (count > all[owner].size() - taken[owner])
+            throw CommError(concat("gather: rank ", owner, " gives ", all[owner].size(),
+                                   " bytes of '", stored.spec.name, "', too few for tile ", tile,
+                                   ": all ranks plan with the same options"));
+          std::memcpy(to.data() + at, all[owner].data() + taken[owner], count);
+          taken[owner] += count;
+        });
   }
   /// Gives every rank what each of them gives, as exchange() of graph/exchange.hh does, behind the
   /// runs that are in flight.
@@ -295,10 +300,10 @@ template <Runtime R> class TensorStore {
       if (stored.elsewhere[tile]) detail::fail_elsewhere(stored.spec, tile, link_, call);
   }
   /// Copies the column-major bytes from `offset` out of a tensor that is all here.
-  void read_bytes(Stored const& stored, std::uint64_t offset, std::span<std::byte> to) const {
-    check_here(stored, "read");
-    read_tiles(
-        stored, offset, to.size(), [](std::size_t) { return true; },
+  void read_bytes(Reads& from, std::uint64_t offset, std::span<std::byte> to) const {
+    check_here(from.stored(), "read");
+    from.read(
+        runtime(), offset, to.size(), [](std::size_t) { return true; },
         [&](std::uint64_t at, std::span<std::byte const> run) {
           std::memcpy(to.data() + at, run.data(), run.size());
         });
@@ -449,29 +454,6 @@ template <Runtime R> class TensorStore {
     if (stored.elsewhere[static_cast<std::size_t>(tile)])
       detail::fail_elsewhere(stored.spec, static_cast<std::size_t>(tile), link_, call);
     return extent;
-  }
-
-  template <class Run>
-  static void each_run(Stored const& stored, std::uint64_t offset, std::size_t size, Run&& run) {
-    detail::for_each_run_in(stored.spec.tiling, size_of(stored.spec.dtype), stored.spec.column_unit,
-                            offset, size, run);
-  }
-  /// Calls visit(position from `offset`, bytes) for the runs in the tiles that are wanted.
-  template <class Wanted, class Visit>
-  void read_tiles(Stored const& stored, std::uint64_t offset, std::size_t size, Wanted&& wanted,
-                  Visit&& visit) const {
-    [[maybe_unused]] auto const inside = drive("read");
-    std::optional<detail::StoredBytes<R, Access::read>> bytes;
-    std::size_t open = stored.tiles.size();
-    each_run(stored, offset, size,
-             [&](std::size_t tile, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
-               if (!wanted(tile)) return;
-               if (tile != open)
-                 bytes.emplace(runtime(), stored.spec, stored.tiles[tile],
-                               static_cast<Index>(tile));
-               open = tile;
-               visit(at, std::span<std::byte const>(bytes->data() + in_tile, count));
-             });
   }
 
   /// The tensor that a plan means: of open ones there is one for each shape.

@@ -124,15 +124,13 @@ template <Runtime R>
 TensorSource tile_source(TensorStore<R>& store, typename TensorStore<R>::Stored const& from,
                          Index tile) {
   StoredSpec const& spec = from.spec;
+  auto const reads = std::make_shared<typename TensorStore<R>::Reads>(from, tile);
   return {piece_name(spec.name, spec.tiling, tile), spec.dtype, piece_shape(spec.tiling, tile),
-          [&store, &from, tile](std::uint64_t offset, std::span<std::byte> out) {
-            nntile::detail::StoredBytes<R, Access::read> const bytes(
-                store.runtime(), from.spec, from.tiles[static_cast<std::size_t>(tile)], tile);
-            nntile::detail::for_each_run_in(
-                Tiling(from.spec.tiling.box(tile).extent), size_of(from.spec.dtype),
-                from.spec.column_unit, offset, out.size(),
-                [&](std::size_t, std::uint64_t in_tile, std::uint64_t at, std::uint64_t count) {
-                  std::memcpy(out.data() + at, bytes.data() + in_tile, count);
+          [&store, reads](std::uint64_t offset, std::span<std::byte> out) {
+            reads->read(
+                store.runtime(), offset, out.size(), [](std::size_t) { return true; },
+                [&](std::uint64_t at, std::span<std::byte const> run) {
+                  std::memcpy(out.data() + at, run.data(), run.size());
                 });
           }};
 }
@@ -148,16 +146,18 @@ inline FileShape file_shape_of_stored(StoredSpec const& spec) {
 /// The store's tensors that `wanted(spec)` admits, to be read. They refer to the store. Reading
 /// waits for each tensor's tasks alone; across ranks it is TensorStore::gather, which all call for
 /// the same tensors in one order: hash_tensors(sources_of(store, is_parameter)) on every rank is
-/// the hash of one rank's, and holds a piece at a time.
+/// the hash of one rank's, and holds a piece at a time, and the begun tiles of one tensor that the
+/// host does not reach.
 template <Runtime R, class Wanted>
 std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
   std::vector<TensorSource> sources;
   for (auto const& stored : store.tensors()) {
     if (!wanted(stored->spec)) continue;
-    auto* const from = stored.get();
-    sources.push_back({from->spec.name, from->spec.dtype, detail::file_shape_of_stored(from->spec),
-                       [&store, from](std::uint64_t offset, std::span<std::byte> out) {
-                         store.gather_bytes(*from, offset, out);
+    StoredSpec const& spec = stored->spec;
+    auto const reads = std::make_shared<typename TensorStore<R>::Reads>(*stored);
+    sources.push_back({spec.name, spec.dtype, detail::file_shape_of_stored(spec),
+                       [&store, reads](std::uint64_t offset, std::span<std::byte> out) {
+                         store.gather_bytes(*reads, offset, out);
                        }});
   }
   return sources;
@@ -190,8 +190,9 @@ std::vector<TensorShare> shares_of(TensorStore<R>& store, Wanted&& wanted) {
     std::vector<int> const writers = share_out.next(spec);
     if (writers.size() == 1 && writers[0] == store.link().rank)
       share.own.push_back({spec.name, spec.dtype, share.shape,
-                           [&store, stored](std::uint64_t offset, std::span<std::byte> out) {
-                             store.read_bytes(*stored, offset, out);
+                           [&store, reads = std::make_shared<typename TensorStore<R>::Reads>(
+                                        *stored)](std::uint64_t offset, std::span<std::byte> out) {
+                             store.read_bytes(*reads, offset, out);
                            }});
     if (writers.size() > 1) share.borders = borders_of(spec.tiling);
     for (std::size_t tile = 0; writers.size() > 1 && tile < writers.size(); ++tile)

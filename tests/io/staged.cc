@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <numeric>
+#include <optional>
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/runtime/serial/serial.hh"
+#include "nntile/testing/device.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 
@@ -81,6 +83,63 @@ Fault fifth_read_fails() {
   }};
 }
 
+/// Counts the buffers of the host: a tensor on a device is read through copies there.
+class CountingCopies : public BasicSerial<testing::EmulatedDevice> {
+  using Base = BasicSerial<testing::EmulatedDevice>;
+
+ public:
+  CountingCopies() : Base(RuntimeOptions{.workers = 1}, testing::EmulatedOptions{.devices = 1}) {}
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    Handle const handle = Base::allocate(bytes, place, lifetime);
+    if (place == host) host_.push_back(handle);
+    if (place == host) ++copies;
+    return handle;
+  }
+  void retire(Handle handle) {
+    std::erase(host_, handle);
+    Base::retire(handle);
+  }
+  /// Those that are there now.
+  std::size_t held() const { return host_.size(); }
+
+  int copies = 0;
+
+ private:
+  std::vector<Handle> host_;
+};
+static_assert(Runtime<CountingCopies>);
+
+/// A tensor of 20 times 30 numbers on a device, in 3 times 4 tiles.
+struct OnDevice {
+  CountingCopies runtime;
+  TensorStore<CountingCopies> store{runtime};
+  std::vector<float> values = std::vector<float>(20 * 30);
+  std::optional<CompiledGraph<CountingCopies>> run;
+
+  OnDevice() {
+    LogicalGraph graph;
+    gelutanh(graph.parameter({.shape = {20, 30}, .axes = "m n"}, "x")).mark_output();
+    PlanOptions options{.cuts = {{"m", {7}}, {"n", {8}}}};
+    options.place = {{.role = Role::parameter, .place = device(0)}};
+    run.emplace(compile(graph, store, options));
+    std::iota(values.begin(), values.end(), 1.0f);
+    write();
+  }
+  void write() {
+    store.write<float>("x", values);
+    held = runtime.held();
+    runtime.copies = 0;
+  }
+  /// Reads rows [first, last) of the file, three of them at a time.
+  void read(TensorSource const& source, std::size_t first, std::size_t last) {
+    for (std::size_t row = first; row < last; row += 3)
+      source.read(80 * row, std::as_writable_bytes(std::span(found).subspan(20 * row, 60)));
+  }
+
+  std::vector<float> found = std::vector<float>(20 * 30);
+  std::size_t held = 0;  // buffers of the host before a read
+};
+
 }  // namespace
 
 TEST_CASE("a tile is locked for writing once, from its first byte to its last", "[io][staged]") {
@@ -132,4 +191,47 @@ TEST_CASE("a checkpoint whose disk fails while it is delivered leaves no tile lo
   };
   CHECK_THROWS_AS(Checkpoint::open(path).load(broken), Error);
   CHECK_NOTHROW(of.store.write<float>("x", of.values));
+}
+
+TEST_CASE("a tile that the host does not reach is copied there once in a pass", "[io][staged]") {
+  OnDevice on;
+  auto const sources = sources_of(on.store, is_parameter);
+  on.read(sources.at(0), 0, 15);
+  CHECK(on.runtime.copies == 6);
+  CHECK(on.runtime.held() == on.held + 3);  // of the second column of tiles
+  on.read(sources[0], 15, 30);
+  CHECK(on.found == on.values);
+  CHECK(on.runtime.copies == 12);
+  CHECK(on.runtime.held() == on.held);
+  auto const tile = io::detail::tile_source(on.store, on.store.at("x"), 4);
+  std::vector<float> found(7 * 8);
+  for (std::size_t column = 0; column < 8; ++column)
+    tile.read(28 * column, std::as_writable_bytes(std::span(found).subspan(7 * column, 7)));
+  CHECK(found == on.store.read_tile<float>("x", 4));
+  CHECK(on.runtime.copies == 14);  // one of them by read_tile
+  CHECK(on.store.gather<float>("x") == on.values);
+  CHECK(on.runtime.copies == 26);
+  CHECK(on.runtime.held() == on.held);
+}
+
+TEST_CASE("a pass that was broken off leaves no values to the next one", "[io][staged]") {
+  OnDevice on;
+  auto const sources = sources_of(on.store, is_parameter);
+  for (std::size_t const again : {0, 12}) {
+    on.read(sources.at(0), again, 6 + again);
+    for (float& value : on.values) value = -value;
+    on.write();
+    on.read(sources[0], again == 0 ? 0 : 3, 30);
+    CHECK(std::equal(on.values.begin() + 60, on.values.end(), on.found.begin() + 60));
+  }
+}
+
+TEST_CASE("a source that is read in part may outlive the runtime", "[io][staged]") {
+  std::vector<TensorSource> sources;
+  {
+    OnDevice on;
+    sources = sources_of(on.store, is_parameter);
+    on.read(sources.at(0), 0, 3);
+  }
+  sources.clear();
 }
