@@ -12,7 +12,9 @@
 #include "nntile/comm/processes.hh"
 #include "nntile/comm/self.hh"
 #include "nntile/comm/transfers.hh"
+#include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/forked_ranks.hh"
+#include "tests/comm/transfer_tasks.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
 
@@ -159,4 +161,16 @@ TEST_CASE("an engine carries many open transfers in near linear time", "[comm][m
   SelfComm comm;
   CHECK(growth_of([&](std::int64_t count) { CHECK(transfer(comm, count) == 4 * count); }) <
         most_growth);
+}
+
+TEST_CASE("serial takes many open transfers in near linear time", "[comm][many]") {
+  SelfComm comm;
+  CHECK(growth_of([&](std::int64_t count) {
+          Transfers<SelfComm> engine(comm);
+          Serial runtime;
+          test::RankTasks tasks{runtime, engine};
+          for (std::int64_t n = 0; n < count; ++n) tasks.receive(tasks.allocate(1), {0, n}, 1);
+          engine.give_up("no more");
+          CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+        }) < most_growth);
 }

@@ -50,6 +50,8 @@ template <class S> struct Line {
   support::Submitted submitted;
   bool changed = false;    // something that is queued may be started
   std::uint64_t seen = 0;  // count of ended tokens at the last look
+  std::uint64_t look = 0;  // the last look, if its marks are all that the next one needs; or 0
+  std::size_t looked = 0;  // open ones in front that it saw
 
   /// Any thread may ask.
   bool has_ended(std::uint64_t sequence) const noexcept {
@@ -74,8 +76,7 @@ template <class S> struct Line {
   /// The sequence of the last task, if it is open, that names the buffer, or a byte of it; 0
   /// without one. Cost: of a buffer that has regions, linear in the queue.
   std::uint64_t last_user(support::Buffer& buffer) const noexcept {
-    if (buffer.is(support::Buffer::region | support::Buffer::divided))
-      return last_user_of_part(buffer);
+    if (has_parts(buffer)) return last_user_of_part(buffer);
     auto const last = static_cast<std::uint64_t>(buffer.last_use);
     return has_ended(last) ? 0 : last;
   }
@@ -98,6 +99,9 @@ template <class S> struct Line {
     enter(std::move(queued), 1);
     last.nests = static_cast<bool>(last.submits);
     if (!held || S::goes_ahead(last.uses)) changed = true;
+    if (std::any_of(last.uses.begin(), last.uses.end(),
+                    [](Use<support::Buffer*> const& use) { return has_parts(*use.handle); }))
+      look = 0;
     support::BufferTable::commit(last.uses, support::Ticket{last.last});
     support::commit_parts(last.uses, support::Ticket{last.last});
     return submitted;
@@ -107,6 +111,7 @@ template <class S> struct Line {
   void push(std::unique_ptr<Queued> flight, std::size_t tasks) {
     enter(std::move(flight), tasks == 0 ? 1 : tasks);
     changed = true;
+    look = 0;
   }
   /// Queues the end of a retired buffer. Throws std::bad_alloc.
   void push_retired(support::Buffer& buffer) {
@@ -114,14 +119,18 @@ template <class S> struct Line {
     queued->retired = &buffer;
     enter(std::move(queued), 0);
     changed = true;
+    if (has_parts(buffer)) look = 0;
   }
-  /// Drops those that are over among the first `count`.
-  void drop_over(std::size_t count) noexcept {
+  /// Drops those that are over from `begin` to `end`, which have been looked at.
+  void drop_over(std::size_t begin, std::size_t end) noexcept {
     Lock guard(mutex_);
-    auto const end = queue.begin() + static_cast<std::ptrdiff_t>(count);
+    auto const at = [&](std::size_t place) {
+      return queue.begin() + static_cast<std::ptrdiff_t>(place);
+    };
     auto const kept =
-        std::remove_if(queue.begin(), end, [](auto const& queued) { return queued->over; });
-    queue.erase(kept, end);
+        std::remove_if(at(begin), at(end), [](auto const& queued) { return queued->over; });
+    looked = static_cast<std::size_t>(kept - queue.begin());
+    queue.erase(kept, at(end));
     std::uint64_t const all = submitted;
     ended_.store(queue.empty() ? all : queue.front()->first - 1, std::memory_order_release);
   }
@@ -154,6 +163,11 @@ template <class S> struct Line {
       }
     }
     return 0;
+  }
+
+  /// Of a buffer, a part may have been made since the last look, which did not mark it.
+  static bool has_parts(support::Buffer const& buffer) noexcept {
+    return buffer.is(support::Buffer::region | support::Buffer::divided);
   }
 
   void enter(std::unique_ptr<Queued> queued, std::size_t tasks) {

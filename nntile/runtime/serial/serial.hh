@@ -294,18 +294,22 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
   /// come first, or as many as asked for have begun.
   enum class Looked : std::uint8_t { all, opened, limited };
   /// Starts, in order, what no open task before it holds back. start(queued) returns whether tasks
-  /// of it come first. Cost: linear in the queue, where something has changed.
+  /// of it come first. Cost: linear in the queue where something has ended; else in what is new.
   template <class Table, class Start>
   Looked look_through(Line& line, Table& table, std::uint64_t& most, Start start) {
     std::uint64_t const tokens = ended_tokens_.load(std::memory_order_seq_cst);
     if (!line.changed && line.seen == tokens) return Looked::all;
+    bool const goes_on = line.look != 0 && line.look == look_ && line.seen == tokens;
     line.seen = tokens;
     line.changed = false;
-    look_ += look_unit;
+    line.look = 0;
+    if (!goes_on) look_ += look_unit;
     Looked looked = Looked::all;
-    bool any_open = false;
-    std::size_t count = 0;
-    while (looked == Looked::all && count != line.queue.size()) {
+    std::size_t const first = goes_on ? line.looked : 0;
+    std::size_t count = first;
+    bool any_open = first != 0;
+    bool passes = first == 0 || !line.queue[first - 1]->nests;
+    while (passes && looked == Looked::all && count != line.queue.size()) {
       Queued& queued = *line.queue[count];
       if (queued.nests && !queued.started && any_open) break;  // it passes nothing
       looked = queued.flight != nullptr ? look_at_flight(*queued.flight, most)
@@ -313,10 +317,11 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
       if (queued.flight != nullptr) queued.over = queued.flight->over();
       any_open = any_open || !queued.over;
       ++count;
-      if (queued.nests && !queued.over) break;
+      passes = !queued.nests || queued.over;
     }
     if (looked == Looked::limited) line.changed = true;
-    line.drop_over(count);
+    if (looked == Looked::all) line.look = look_;
+    line.drop_over(first, count);
     return looked;
   }
   template <class Table, class Start>
