@@ -16,11 +16,9 @@
 #include <vector>
 
 #include "tests/runtime/codelets.hh"
-#include "tests/runtime/forked.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/disk_runtimes.hh"
 #include "tests/support/message.hh"
-#include "tests/support/sanitized.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -467,30 +465,6 @@ TEST_CASE("two runtimes have disks of their own", "[runtime][disk]") {
   CHECK(run(7) == 7);
   thread.join();
   CHECK(other == 8);
-}
-
-TEST_CASE("a child process leaves the disk to its parent", "[runtime][disk]") {
-  HeldThreads held;
-  auto runtime = std::make_unique<RingOn<WithDisk<>>>(RuntimeOptions{.workers = 2}, small);
-  auto const here = cell(*runtime, 5), result = cell(*runtime);
-  auto const there = runtime->allocate(sizeof(long), disk);
-  runtime->wait(copy(*runtime, here, there));
-  held.hold(*runtime, 1);
-  CHECK(in_child([&] {
-          runtime.reset();
-          if (sanitized) return 1;  // the thread sanitizer starts no thread there
-          WithDisk<> other(small);
-          return other.allocate(8, disk) == nullptr ? 0 : 1;
-        }) == 1);
-  auto device = std::make_unique<WithDisk<>>(small);
-  (void)device->allocate(8, disk);
-  CHECK(in_child([&] {
-          device.reset();
-          return 1;
-        }) == 1);
-  held.let_go();
-  copy(*runtime, there, result);
-  CHECK(read(*runtime, result) == 5);
 }
 
 TEST_CASE("a capacity beyond all addresses is refused with its bytes", "[runtime][disk]") {

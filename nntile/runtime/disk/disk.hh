@@ -69,8 +69,10 @@ template <> struct BaseOf<NoDevice> {
 /// other process sees and that is gone when this ends, or the process. What is allocated is the
 /// file's at once, so that a disk that is full is an error there and at no copy. Its addresses
 /// fault where they are followed; tasks of copy_codelet bring bytes to the host and back, in a
-/// thread of its own, in order. Bytes go by way of the system's cache and are never synced. `File`:
-/// what reads and writes, other than UnnamedFile in tests. Models Device.
+/// thread of its own, in order. Bytes go by way of the system's cache and are never synced. A child
+/// process, where that thread is not, leaves the file and its bytes to the parent: it allocates and
+/// copies nothing there. `File`: what reads and writes, other than UnnamedFile in tests. Models
+/// Device.
 template <Device D = NoDevice, class File = detail::on_disk::UnnamedFile>
 class WithDisk : public detail::on_disk::BaseOf<D>::Type {
   using Base = typename detail::on_disk::BaseOf<D>::Type;
@@ -86,13 +88,11 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
       : Base(std::forward<Arguments>(devices)...), options_(options) {}
   WithDisk(WithDisk const&) = delete;
   WithDisk& operator=(WithDisk const&) = delete;
-  /// In a child process, where its thread is not, the file is the parent's.
-  ~WithDisk() {
-    if (process_ == detail::this_process()) delete opened_.load(std::memory_order_acquire);
-  }
+  ~WithDisk() { delete opened(); }
 
   /// Throws what the devices throw; of the disk OutOfMemory (it is full, or its capacity is
-  /// reached), DeviceError (there is no such directory, or no thread; an error of the disk).
+  /// reached), DeviceError (there is no such directory, or no thread; an error of the disk; it is
+  /// a parent process's).
   void* allocate(std::size_t bytes, Place place) {
     if (place != disk) return Base::allocate(bytes, place);
     void* const pointer = open().memory.allocate(bytes);
@@ -101,12 +101,14 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
   }
   void free(void* pointer, std::size_t bytes, Place place) noexcept {
     if (place != disk) return Base::free(pointer, bytes, place);
+    Opened* const its = opened();
+    if (its == nullptr) return;
     if (options_.log != nullptr) options_.log->changed(disk, -static_cast<std::int64_t>(bytes));
-    if (Opened* const its = opened()) its->memory.free(pointer);
+    its->memory.free(pointer);
   }
   std::optional<Place> place_of(void const* pointer) const noexcept {
-    if (Opened const* const its = opened(); its != nullptr && its->memory.contains(pointer))
-      return disk;
+    Opened const* const its = opened_.load(std::memory_order_acquire);
+    if (its != nullptr && its->memory.contains(pointer)) return disk;
     if constexpr (requires(Base const& base) { base.place_of(pointer); })
       return Base::place_of(pointer);
     return std::nullopt;
@@ -115,13 +117,14 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
   Status launch(Stream stream, DeviceJob const& job, char* text) noexcept {
     if (!is_disk(stream)) return Base::launch(stream, job, text);
     Opened* const its = opened();
+    if (its == nullptr) return {of_parent};
     std::int64_t count;
     std::memcpy(&count, job.arguments, sizeof count);
     std::size_t const bytes = count > 0 ? static_cast<std::size_t>(count) : 0;
-    bool const writes = its != nullptr && its->memory.contains(job.buffers[1]);
+    bool const writes = its->memory.contains(job.buffers[1]);
     detail::on_disk::Copy copy{static_cast<std::byte*>(job.buffers[writes ? 0 : 1]), bytes, 0,
                                writes};
-    if (its == nullptr || !its->memory.locate(job.buffers[writes ? 1 : 0], bytes, copy.at))
+    if (!its->memory.locate(job.buffers[writes ? 1 : 0], bytes, copy.at))
       return {"it names memory that the disk does not have, or has no more"};
     if (options_.log == nullptr) return its->stream.launch(copy);
     std::optional<LoggedJob> record;
@@ -135,10 +138,15 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
     return its->stream.launch(copy, std::move(record));
   }
   std::uint64_t mark(Stream stream) noexcept {
-    return is_disk(stream) ? opened()->stream.mark() : Base::mark(stream);
+    if (!is_disk(stream)) return Base::mark(stream);
+    Opened* const its = opened();
+    return its == nullptr ? 1 : its->stream.mark();
   }
   StreamProgress query(Stream stream, std::uint64_t mark, char* text) noexcept {
-    return is_disk(stream) ? opened()->stream.query(mark, text) : Base::query(stream, mark, text);
+    if (!is_disk(stream)) return Base::query(stream, mark, text);
+    if (Opened* const its = opened()) return its->stream.query(mark, text);
+    std::memcpy(text, of_parent, sizeof of_parent);
+    return StreamProgress::failed;
   }
 
   /// Bytes that are allocated on the disk, and their peak.
@@ -153,23 +161,34 @@ class WithDisk : public detail::on_disk::BaseOf<D>::Type {
   }
 
  private:
+  static constexpr char of_parent[] =
+      "disk: it is a parent process's, and so is the thread that copies; make a runtime in the "
+      "child";
+  static_assert(sizeof of_parent <= status_text_bytes);
+
   struct Opened {
     explicit Opened(DiskOptions const& options)
         : memory(options.directory, options.capacity), stream(memory.file(), options.log) {}
     detail::on_disk::Memory<File> memory;
     detail::on_disk::Stream<File> stream;
+    pid_t const process = detail::this_process();
   };
   bool is_disk(Stream stream) const noexcept { return stream.device == this->devices(); }
-  Opened* opened() const noexcept { return opened_.load(std::memory_order_acquire); }
+  /// Null before the first allocation, and in a child process: a lock may be held there for ever.
+  Opened* opened() const noexcept {
+    Opened* const its = opened_.load(std::memory_order_acquire);
+    return its != nullptr && its->process == detail::this_process() ? its : nullptr;
+  }
   Opened& open() {
     if (Opened* const its = opened()) return *its;
     detail::Lock guard(mutex_);
-    if (opened() == nullptr) opened_.store(new Opened(options_), std::memory_order_release);
-    return *opened();
+    if (opened_.load(std::memory_order_acquire) == nullptr)
+      opened_.store(new Opened(options_), std::memory_order_release);
+    if (Opened* const its = opened()) return *its;
+    throw DeviceError(of_parent);
   }
 
   DiskOptions const options_;
-  pid_t const process_ = detail::this_process();
   detail::Mutex mutex_;
   std::atomic<Opened*> opened_{nullptr};
 };
