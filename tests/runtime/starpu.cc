@@ -233,6 +233,18 @@ TEST_CASE("a transient buffer has storage from its first writer on", "[runtime][
   CHECK_THROWS_AS(runtime.lock(small, Access::read), LifetimeError);
 }
 
+TEST_CASE("a transient buffer that nothing has written is waited for and retired",
+          "[runtime][starpu]") {
+  StarPU runtime({.workers = 1});
+  runtime.open_scope(Lifetime::scope);
+  for (Lifetime const lifetime : {Lifetime::scope, Lifetime::persistent}) {
+    DataHandle const buffer = runtime.allocate(64, host, lifetime);
+    runtime.wait_and_retire(buffer);
+    CHECK_THROWS_AS(runtime.lock(buffer, Access::write), LifetimeError);
+  }
+  runtime.close_scope(Lifetime::scope);
+}
+
 TEST_CASE("a runtime that ends while buffers are locked releases them", "[runtime][starpu]") {
   long value = 3;
   static std::atomic<int> released;

@@ -219,7 +219,9 @@ class StarPU : public support::StorageCalls<StarPU> {
   }
   void wait_until_unused(support::Buffer& buffer) { wait_for_uses(buffer, Access::write); }
   void wait_for_uses(support::Buffer& buffer, Access) {
-    wait_for_host_copy(buffer, Access::update);
+    // StarPU aborts where it is asked for a value that nothing has written.
+    bool const written = !buffer.is(support::Buffer::unwritten);
+    wait_for_host_copy(buffer, written ? Access::update : Access::write);
     starpu_shim::release(data_of(buffer));
   }
 
