@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // From axes strings and shapes to a table of axes: shape inference and shape errors of every op.
 
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -115,6 +116,17 @@ inline bool learn_rank(GroupTable& ranks, char const* axes, Shape const& shape) 
   return true;
 }
 
+/// Refuses an operand whose axes, as far as their ranks are known, are more than a tensor has.
+inline void check_rank(char const* op, OperandInfo const& operand, GroupTable& ranks) {
+  Index dimensions = 0;
+  for (AxisToken const token : axis_tokens(operand.axes))
+    dimensions += !token.many ? 1 : std::max(ranks[token.group], 0);
+  if (dimensions > static_cast<Index>(max_rank))
+    throw ShapeError(concat(op, ": operand ", operand.name, " would have ", dimensions,
+                            " dimensions, axes \"", operand.axes, "\"; a tensor has at most ",
+                            max_rank));
+}
+
 inline std::string axis_name(Axis const& axis, GroupTable& ranks) {
   return ranks[axis.group] > 1 ? concat(axis.group, axis.within) : std::string(1, axis.group);
 }
@@ -172,7 +184,8 @@ inline void check_ranks(char const* op, Operands const& operands, GroupRanks con
 }  // namespace detail
 
 /// Matches the operands' shapes with their axes strings. Throws ShapeError naming both operands:
-/// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')". Cost: operands x rank.
+/// "gemm: a[k]=512 ('h1') but b[k]=768 ('w2')", or one that would have more than max_rank
+/// dimensions. Cost: operands x rank.
 inline AxisTable resolve_axes(char const* op, Operands const& operands,
                               GroupRanks const& given_ranks, GivenOperands const& given) {
   detail::GroupTable ranks;
@@ -188,6 +201,7 @@ inline AxisTable resolve_axes(char const* op, Operands const& operands,
   AxisTable table;
   inplace_vector<std::size_t, max_axes> origins;  // the operand that gave each axis its extent
   for (std::size_t o = 0; o < operands.size(); ++o) {
+    detail::check_rank(op, operands[o], ranks);
     table.operands.push_back({});
     std::size_t dimension = 0;
     Shape const* const shape = given[o].shape;

@@ -313,6 +313,22 @@ TEST_CASE("what an op accumulates into is updated, in canonical order", "[ops][o
   }
 }
 
+TEST_CASE("an operand that would have more dimensions than a tensor has is named",
+          "[ops][op_struct]") {
+  auto const refused = [](OpCase const& c) {
+    return message_of<ShapeError>([&] { (void)axes_of(c); });
+  };
+  Shape const four(4, 2), five(5, 2), eight(8, 1);
+  CHECK(refused(op_case<ops::Gemm>({.ndim = 0}, {four, four, Shape(8, 2)})) ==
+        "(nothing was thrown)");
+  CHECK(
+      refused(op_case<ops::Gemm>({.ndim = 0}, {five, five, eight})) ==
+      "gemm: operand c would have 10 dimensions, axes \"m... n... b...\"; a tensor has at most 8; "
+      "the call has ndim=0");
+  CHECK(refused(op_case<ops::Embedding>({}, {eight, Shape{2, 3}, eight})) ==
+        "embedding: operand out would have 9 dimensions, axes \"e i...\"; a tensor has at most 8");
+}
+
 TEST_CASE("an axis that no operand of the call gives an extent is named", "[ops][op_struct]") {
   Shape const shape{3};
   auto const error = [&](OperandInfo const& second) {
