@@ -3,18 +3,27 @@
 // Cost of a task in flops and bytes.
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace nntile {
 
+/// The product of counts, none below 0, and 2^63 - 1 instead of more.
+constexpr std::int64_t saturated_product(std::initializer_list<std::int64_t> counts) {
+  std::int64_t product = 1;
+  for (std::int64_t const count : counts)
+    if (__builtin_mul_overflow(product, count, &product)) product = INT64_MAX;
+  return product;
+}
+
 /// Floating-point operations of products (2mnk of GEMM and attention, nothing else) and bytes read
-/// and written once.
+/// and written once. Sums stay at 2^63 - 1 instead of more.
 struct Cost {
   std::int64_t flops = 0;
   std::int64_t bytes = 0;
 
   constexpr Cost& operator+=(Cost const& other) {
-    flops += other.flops;
-    bytes += other.bytes;
+    if (__builtin_add_overflow(flops, other.flops, &flops)) flops = INT64_MAX;
+    if (__builtin_add_overflow(bytes, other.bytes, &bytes)) bytes = INT64_MAX;
     return *this;
   }
   friend constexpr Cost operator+(Cost a, Cost const& b) { return a += b; }

@@ -147,8 +147,8 @@ struct AttentionBackward {
       .ungrouped = "j",
       .flops =
           [](Attrs const& attrs, TileRange const& range) {
-            return 5 * range.extent('d') * range.extent('h') * range.extent('b') *
-                   detail::attention_pairs_twice(attrs, range);
+            return saturated_product({5, range.extent('d'), range.extent('h'), range.extent('b'),
+                                      detail::attention_pairs_twice(attrs, range)});
           }};
 
   template <Element T>
@@ -286,8 +286,8 @@ struct Attention {
       .ungrouped = "j",
       .flops =
           [](Attrs const& attrs, TileRange const& range) {
-            return 2 * range.extent('d') * range.extent('h') * range.extent('b') *
-                   detail::attention_pairs_twice(attrs, range);
+            return saturated_product({2, range.extent('d'), range.extent('h'), range.extent('b'),
+                                      detail::attention_pairs_twice(attrs, range)});
           }};
 
   template <Element T>

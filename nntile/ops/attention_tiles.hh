@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nntile/core/cost.hh"
 #include "nntile/ops/concept.hh"
 
 namespace nntile {
@@ -71,7 +72,7 @@ inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const
 /// causal square. All pairs with slots of a cache, whose use no plan knows.
 inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const& range) {
   Index const queries = range.extent('i'), keys = range.extent('j');
-  if (!attrs.causal || attrs.cached) return 2 * queries * keys;
+  if (!attrs.causal || attrs.cached) return saturated_product({2, queries, keys});
   Index const diagonal = range.begin('i') + attention_shift(range) - range.begin('j');
   auto const below = [&](Index t) {  // sum over u <= t of min(max(u, 0), keys)
     return t < 0 ? 0 : t <= keys ? t * (t + 1) / 2 : keys * (keys + 1) / 2 + (t - keys) * keys;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "nntile/core/cost.hh"
 #include "nntile/ops/call.hh"
 #include "nntile/ops/gelutanh.hh"
 
@@ -87,8 +88,8 @@ struct Gemm {
           [](Attrs const& attrs) { return attrs.bias || attrs.activation != Activation::none; },
       .flops =
           [](Attrs const&, TileRange const& range) {
-            return 2 * range.extent('m') * range.extent('n') * range.extent('k') *
-                   range.extent('b');
+            return saturated_product(
+                {2, range.extent('m'), range.extent('n'), range.extent('k'), range.extent('b')});
           },
       .padding = Padding::columns,
       .sides = "mnk"};

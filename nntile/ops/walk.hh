@@ -437,9 +437,9 @@ inline Cost cost_of(TiledCall const& call, TileTask const& task) {
     DType dtype = dtype_of_kind(operand.kind, {call.element, call.second});
     if (use.handle.partial != 0) dtype = accumulator_of(dtype);
     auto const size = static_cast<Index>(size_of(dtype));
-    cost.bytes +=
-        (writes(use.access) && reads(use.access) ? 2 : 1) * size *
-        call.op->elements(call.attrs, task.range, call.table.present.at(use.handle.operand));
+    cost += {0, saturated_product({writes(use.access) && reads(use.access) ? 2 : 1, size,
+                                   call.op->elements(call.attrs, task.range,
+                                                     call.table.present.at(use.handle.operand))})};
   }
   return cost;
 }

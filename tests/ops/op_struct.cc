@@ -329,6 +329,18 @@ TEST_CASE("an operand that would have more dimensions than a tensor has is named
         "embedding: operand out would have 9 dimensions, axes \"e i...\"; a tensor has at most 8");
 }
 
+TEST_CASE("a cost that no integer holds is the largest that one does", "[ops][op_struct]") {
+  Index const side = Index{1} << 21, most = INT64_MAX;
+  auto const product = op_case<ops::Gemm>({}, {{side, side}, {side, side}, {side, side}});
+  CHECK(total_cost(product).flops == most);
+  CHECK(total_cost(product).bytes == 12 * side * side);
+  CHECK(total_cost(product, {{"m", {side - 1, 1}}}).flops == most);  // and their sum
+  Shape const q{side, 1, side};
+  CHECK(total_cost(op_case<ops::Attention>({}, {q, q, q, q, {side, 1}, {side, 1}})).flops == most);
+  CHECK(Cost{} + Cost{most, 1} + Cost{1, most} == Cost{most, most});
+  CHECK(saturated_product({most, 2, 0}) == 0);
+}
+
 TEST_CASE("an axis that no operand of the call gives an extent is named", "[ops][op_struct]") {
   Shape const shape{3};
   auto const error = [&](OperandInfo const& second) {
