@@ -120,8 +120,8 @@ inline void check_cache(char const* op, AxisTable const& axes) {
                             " slots [j]; give it as many at least, or fewer tokens at once"));
 }
 
-/// Throws ValueError for a scale that makes no score a number, ShapeError where the mask would
-/// leave some query no key.
+/// Throws ValueError for a scale that is not finite, ShapeError where the mask would leave some
+/// query no key.
 inline void check_attention(char const* op, AttentionAttrs const& attrs, AxisTable const& axes) {
   if (!std::isfinite(attrs.scale))
     throw ValueError(
