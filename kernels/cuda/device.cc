@@ -98,9 +98,8 @@ void check_device(int device) {
 
 class Cuda::Machine {
  public:
-  explicit Machine(CudaOptions const& options)
-      : devices(count_devices(options.devices)), lanes(options.lanes), log_(options.log) {
-    if (lanes < 1) throw ValueError(concat("Cuda: ", lanes, " lanes; there must be at least 1"));
+  explicit Machine(CudaOptions const& options) : Machine(options, count_devices(options.devices)) {
+    // From here on the destructor ends what is there, whatever is thrown.
     for (int device = 0; device < devices; ++device) check_device(device);
     for (int device = 0; device < devices; ++device) {
       Current const current(device);
@@ -108,10 +107,8 @@ class Cuda::Machine {
         streams_.emplace_back();
         cudaError_t const error =
             cudaStreamCreateWithFlags(&streams_.back().stream, cudaStreamNonBlocking);
-        if (error == cudaSuccess) continue;
-        streams_.pop_back();
-        end();
-        throw DeviceError(concat("Cuda: device ", device, ": ", words(error)));
+        if (error != cudaSuccess)
+          throw DeviceError(concat("Cuda: device ", device, ": ", words(error)));
       }
       for (int other = 0; other < devices; ++other) {
         int can = 0;
@@ -243,6 +240,11 @@ class Cuda::Machine {
   }
 
  private:
+  Machine(CudaOptions const& options, int count)
+      : devices(count), lanes(options.lanes), log_(options.log) {
+    if (lanes < 1) throw ValueError(concat("Cuda: ", lanes, " lanes; there must be at least 1"));
+  }
+
   /// A job of a log, and the event before it; null: none.
   struct Begun {
     cudaEvent_t event = nullptr;
@@ -403,6 +405,7 @@ class Cuda::Machine {
   }
   void end() noexcept {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (streams_[i].stream == nullptr) continue;  // it could not be made
       Current const current(static_cast<int>(i) / lanes);
       (void)cudaStreamSynchronize(streams_[i].stream);  // functions of the host hold blocks
       for (Mark const& mark : streams_[i].marks) {

@@ -214,9 +214,9 @@ cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   if (cudaError_t const error = says(); error != cudaSuccess) return error;
-  ++state().objects;
   *stream = new CUstream_st(
       state().seed == 0 ? 0 : state().seed + static_cast<unsigned>(current_device()));
+  ++state().objects;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The policy Cuda over a runtime library of the tests: programs, marks, staging, and errors.
+#include <new>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include "nntile/runtime/serial/nest.hh"
 #include "tests/cuda/fake.hh"
 #include "tests/runtime/thread_executor.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
@@ -147,6 +149,21 @@ TEST_CASE("what the machine lacks is said in one line", "[cuda][on_fake]") {
   fake::reset();
   CHECK(refusal() == "(nothing was thrown)");
   CHECK(fake::live_objects() == 0);
+}
+
+TEST_CASE("devices that memory does not suffice for leave no stream behind", "[cuda][on_fake]") {
+  fake::reset();
+  bool refused = true;
+  for (long passes = 0; refused; ++passes) {
+    fail_new_after(passes);
+    try {
+      Cuda const devices;
+      refused = false;
+    } catch (std::bad_alloc const&) {
+    }
+    fail_new_after(-1);
+    CHECK(fake::live_objects() == 0);
+  }
 }
 
 TEST_CASE("memory is given to a capacity, and its end says so", "[cuda][on_fake]") {
