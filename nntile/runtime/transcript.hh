@@ -70,6 +70,13 @@ struct Transcript {
 
 namespace detail {
 
+/// Throws ValueError for a buffer that no call makes.
+inline void check_transcribed(std::uint32_t buffer, std::size_t made) {
+  if (buffer >= made)
+    throw ValueError(concat("transcript: a call names buffer ", buffer, " where ", made,
+                            " are made: allocate or adopt it first"));
+}
+
 /// Meaning of a buffer's number in a transcript: bytes of one that was allocated or adopted.
 struct TranscribedPart {
   std::uint32_t root = 0;
@@ -86,7 +93,8 @@ inline std::vector<TranscribedPart> transcribed_parts(Transcript const& run) {
       std::size_t const bytes = call.kind == CallKind::adopt ? call.contents.size() : call.bytes;
       part.region.bytes = std::max<std::size_t>(bytes, 1);  // an empty one has a state as well
     } else {
-      part = parts.at(call.of);
+      check_transcribed(call.of, parts.size());
+      part = parts[call.of];
       std::size_t const begin = part.region.offset;
       part.region = normalize(call.region);
       part.region.offset += begin;
@@ -104,25 +112,30 @@ class NeededParts {
       : parts_(transcribed_parts(run)), needed_(parts_.size()) {}
 
   bool any(std::uint32_t buffer) const {
-    TranscribedPart const& part = parts_.at(buffer);
+    TranscribedPart const& part = part_of(buffer);
     return std::any_of(needed_[part.root].begin(), needed_[part.root].end(),
                        [&](Region const& needed) { return overlap(needed, part.region); });
   }
   void add(std::uint32_t buffer) {
-    TranscribedPart const& part = parts_.at(buffer);
+    TranscribedPart const& part = part_of(buffer);
     auto& needed = needed_[part.root];
     for (Region const& other : needed)
       if (other == part.region || covers(other, part.region)) return;
     needed.push_back(part.region);
   }
   void remove(std::uint32_t buffer) {
-    TranscribedPart const& part = parts_.at(buffer);
+    TranscribedPart const& part = part_of(buffer);
     std::erase_if(needed_[part.root], [&](Region const& needed) {
       return needed == part.region || covers(part.region, needed);
     });
   }
 
  private:
+  TranscribedPart const& part_of(std::uint32_t buffer) const {
+    check_transcribed(buffer, parts_.size());
+    return parts_[buffer];
+  }
+
   std::vector<TranscribedPart> parts_;
   std::vector<std::vector<Region>> needed_;
 };
@@ -150,7 +163,10 @@ inline void renumber(Transcript& run) {
   using CallKind = TranscribedCall::Kind;
   std::vector<std::uint32_t> names;  // by the former ones
   std::uint32_t next = 0;
-  auto const rename = [&](std::uint32_t& buffer) { buffer = names.at(buffer); };
+  auto const rename = [&](std::uint32_t& buffer) {
+    check_transcribed(buffer, names.size());
+    buffer = names[buffer];
+  };
   for (TranscribedCall& call : run.calls) {
     for (auto& use : call.uses) rename(use.handle);
     if (call.kind == CallKind::region) rename(call.of);
@@ -233,9 +249,11 @@ class Slicer {
     for (auto const& use : call.uses)
       if (use.access == Access::write) needed_.remove(use.handle);
     for (auto const& use : call.uses)
-      if (reads(use.access) || leaves_some(c, use.access)) needed_.add(use.handle);
+      if (may_read(use.access) || leaves_some(c, use.access)) needed_.add(use.handle);
     return true;
   }
+  /// In no order a task may do anything with the bytes.
+  static bool may_read(Access access) { return reads(access) || access == Access::unordered; }
   /// Whether results of the task in question have bytes that it did not write.
   bool leaves_some(std::size_t c, Access access) const {
     return c == target_ && access == Access::write_disjoint;
@@ -258,7 +276,7 @@ class Slicer {
       if (use.access == Access::write) needed_.remove(use.handle);
     }
     for (auto const& use : call.uses)
-      if (reads(use.access)) needed_.add(use.handle);
+      if (may_read(use.access)) needed_.add(use.handle);
     kept_[begin] = true;
     around_.push_back(static_cast<Call&&>(call));
   }
@@ -301,7 +319,7 @@ class Slicer {
 /// order; waits, reads and retirements are left out, and buffers and tasks have new numbers. Other
 /// tasks that submit are there with all that is inside them; those that the task is inside of end
 /// behind it. Cost: linear in the operands, times the regions of a buffer that matter at a time.
-/// Throws ValueError for a task that is not in it.
+/// Throws ValueError for a task that is not in it, and a buffer that nothing in it has made.
 inline Transcript slice(Transcript const& run, std::size_t task) {
   std::size_t const count = run.tasks();
   if (task >= count)
