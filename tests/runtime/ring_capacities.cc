@@ -372,4 +372,10 @@ TEST_CASE("room beyond the machine's memory is refused before any is taken",
                  "RingCapacities::tokens of 1048576"));
   CHECK(contains(refused({.operands = most, .tokens = 1u << 20}),
                  "RingCapacities::tokens of 1048576"));
+  CHECK(contains(refused({.records = 1u << 31}),
+                 "RingCapacities::records of 2147483648 need 240 bytes each, " + text));
+  CHECK(contains(refused({.replays = 64, .program = {.prepared = 1u << 30}}),
+                 "RingCapacities::program.prepared of all replays of 68719476736"));
+  CHECK(contains(refused({.replays = 64, .program = {.lines = most}}),
+                 "RingCapacities::program.lines of all replays of 274877906880"));
 }

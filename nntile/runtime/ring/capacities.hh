@@ -114,15 +114,23 @@ namespace detail::ring {
 /// Throws OutOfMemory, before any of it is taken, for room that the machine's memory has not.
 inline void check_memory(RingCapacities const& capacities) {
   std::size_t const all = support::physical_memory();
-  auto const check = [&](char const* name, std::uint32_t count, std::size_t bytes) {
+  auto const check = [&](char const* name, std::uint64_t count, std::size_t bytes) {
     if (all != 0 && count > all / bytes)
       throw OutOfMemory(concat("ring: RingCapacities::", name, " of ", count, " need ", bytes,
                                " bytes each, and the machine has ", all, " bytes of memory"));
   };
   check("buffers", capacities.buffers, 240);
+  check("records", capacities.records, 240);  // at least: each heap lists its own beside
   std::size_t const token = 1000, operand = 16;
   check("tokens", capacities.tokens,
         token + capacities.argument_bytes + capacities.operands * operand);
+  check("operands", capacities.operands, operand);
+  ProgramCapacity const& program = capacities.program;
+  std::uint64_t const replays = capacities.replays;
+  check("program.prepared of all replays", replays * program.prepared,
+        token + program.operands * operand);
+  check("program.lines of all replays", replays * program.lines, 64);
+  check("program.bindings of all replays", replays * program.bindings, operand);
 }
 
 }  // namespace detail::ring
