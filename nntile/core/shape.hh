@@ -51,16 +51,19 @@ class Shape : public inplace_vector<Index, max_rank> {
   constexpr bool operator==(Shape const&) const = default;
 };
 
-/// Number of elements; 0 when an extent is 0. Throws ShapeError when it does not fit into 63 bits
-/// or an extent is negative.
+/// Number of elements; 0 when an extent is 0. Throws ShapeError when an extent is negative, or the
+/// product of those that are not 0 does not fit into 63 bits: then that of any of them does.
 constexpr Index element_count(Shape const& shape) {
   Index count = 1;
+  bool empty = false;
   for (Index const extent : shape) {
     if (extent < 0) throw ShapeError(concat("shape: negative extent ", extent));
-    if (__builtin_mul_overflow(count, extent, &count))
+    if (extent == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(count, extent, &count))
       throw ShapeError("shape: more than 2^63 - 1 elements");
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 /// Bytes of that many elements of `size` bytes. Throws ShapeError as element_count does, and where

@@ -35,6 +35,16 @@ TEST_CASE("a count that does not fit into 63 bits throws ShapeError", "[core][sh
   CHECK_THROWS_AS(element_count({Index{1} << 32, Index{1} << 31}), ShapeError);
 }
 
+TEST_CASE("a count beyond 63 bits is refused wherever an extent of zero is", "[core][shape]") {
+  Index const large = Index{1} << 40;
+  for (Shape const& shape :
+       {Shape{0, large, large}, Shape{large, 0, large}, Shape{large, large, 0}})
+    CHECK(message_of<ShapeError>([&] { (void)element_count(shape); }) ==
+          "shape: more than 2^63 - 1 elements");
+  CHECK(element_count({0, INT64_MAX}) == 0);
+  CHECK(element_count({INT64_MAX, 0}) == 0);
+}
+
 TEST_CASE("a shape prints its extents in braces", "[core][shape]") {
   CHECK(to_string(Shape{}) == "{}");
   CHECK(to_string(Shape{3}) == "{3}");
