@@ -37,12 +37,14 @@ namespace detail {
 class HeapPass {
  public:
   explicit HeapPass(PlanData const& plan) : plan_(plan), ranges_(passes::live_ranges(plan)) {
+    check_locations();
     std::vector<bool> alive(ranges_.size());
     for (std::uint32_t t = 0; t < plan.tasks.size(); ++t)
       for (bool const begins : {true, false})
         for (Use<BufferId> const& use : plan.uses_of(plan.tasks[t])) {
           auto const [first, last] = ranges_[use.handle];
-          if ((begins ? first : last) != t || alive[use.handle] == begins || !in_arena(use.handle))
+          if ((begins ? first : last) != t || alive[use.handle] == begins ||
+              !plan.in_arena(use.handle))
             continue;
           alive[use.handle] = begins;
           events_.push_back({use.handle, begins});
@@ -94,13 +96,12 @@ class HeapPass {
     Index bytes() const { return heaps[0].bytes + heaps[1].bytes + heaps[2].bytes; }
   };
 
-  bool in_arena(std::uint32_t buffer) const {
-    PlannedBuffer const& planned = plan_.buffers[buffer];
-    if (plan_.tensors[planned.tensor].storage != Storage::arena) return false;
-    if (planned.location == Location{}) return true;
-    throw PlanError(concat("heaps of plan '", plan_.name, "': tensor '",
-                           plan_.tensors[planned.tensor].name, "' is at ",
-                           to_string(planned.location), ", and a ring's heaps are on the host"));
+  void check_locations() const {
+    for (PlannedBuffer const& buffer : plan_.buffers)
+      if (buffer.location != Location{})
+        throw PlanError(concat("heaps of plan '", plan_.name, "': tensor '",
+                               plan_.tensors[buffer.tensor].name, "' is at ",
+                               to_string(buffer.location), ", and a ring's heaps are on the host"));
   }
   std::uint32_t length_of(std::uint32_t buffer) const {
     return ranges_[buffer].last - ranges_[buffer].first;

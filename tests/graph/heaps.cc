@@ -181,6 +181,22 @@ TEST_CASE("a plan of several locations has no heaps", "[graph][heaps]") {
   CHECK(contains(message_of<PlanError>([&] { plan_heaps(Plan(data)); }), "rank 3"));
 }
 
+TEST_CASE("a tensor that is kept elsewhere has no heaps, used or not", "[graph][heaps]") {
+  PlanData data = plan_of({{0}}, {64, 64});
+  data.tensors[1].storage = Storage::stored;
+  data.buffers[1].location.place = device(0);
+  CHECK(contains(message_of<PlanError>([&] { plan_heaps(Plan(data)); }), "device 0"));
+}
+
+TEST_CASE("the copy of a tile that is kept elsewhere is in a heap", "[graph][heaps]") {
+  PlanData data = plan_of({{0}, {0, 1}}, {64, 128});
+  data.tensors[0].storage = Storage::stored;
+  data.buffers[0].copy = true;
+  HeapPlan const heaps = plan_heaps(Plan(std::move(data)));
+  CHECK(heaps.bytes() == 64 + 128);
+  CHECK(heaps.lifetimes[0] != Lifetime::persistent);
+}
+
 TEST_CASE("forward and backward of a GPT-2, op after op, fit into heaps of the planned capacity",
           "[graph][heaps]") {
   Gpt const gpt(3);
