@@ -22,6 +22,7 @@ namespace detail {
 class RingNeeds {
  public:
   RingNeeds(Plan const& plan, BindOptions const& options) : plan_(plan), trace_(options.trace) {
+    check_isa("ring_capacities", options.isa);
     Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
     RankLink link;
     link.send = link.receive = &later;
@@ -47,7 +48,7 @@ class RingNeeds {
     to.priorities = static_cast<std::uint32_t>(std::popcount(levels & ~(1u << ring::normal_level)));
     to.operands = static_cast<std::uint32_t>(operands);
     to.argument_bytes = static_cast<std::uint32_t>(bytes);
-    to.tokens = runs * static_cast<std::uint32_t>(pending);
+    to.tokens = all(runs, pending, "tokens");
     to.window = window(runs * plan_.tasks().size());
   }
   /// Of replays of the plan, which R records, by phases where it has some.
@@ -61,18 +62,21 @@ class RingNeeds {
     };
     for (PlannedPhase const& phase : plan_.phases()) add(phase.begin, phase.end);
     if (parts == 0) add(0, count);
-    to.replays = runs * parts;
+    to.replays = all(runs, parts, "replays");
     to.window = window(to.replays);
   }
   /// Of the buffers that a store keeps; of an input in the caller's memory those of `runs` runs and
   /// of two more bindings.
   void add_stored(RingCapacities& to, std::uint32_t runs) const {
+    std::uint64_t buffers = to.buffers;
     for (PlannedTensor const& tensor : plan_.tensors())
       BindingTable::each_stored(plan_, tensor, [&](std::size_t) {
-        to.buffers += tensor.storage == Storage::adopted           ? runs + 2
-                      : tensor.storage == Storage::double_buffered ? 2
-                                                                   : 1;
+        buffers += tensor.storage == Storage::adopted           ? std::uint64_t{runs} + 2
+                   : tensor.storage == Storage::double_buffered ? 2
+                                                                : 1;
       });
+    if (buffers > UINT32_MAX) fail_count(runs, "buffers");
+    to.buffers = static_cast<std::uint32_t>(buffers);
   }
 
  private:
@@ -86,6 +90,15 @@ class RingNeeds {
 
   static std::uint32_t window(std::size_t tasks) {
     return static_cast<std::uint32_t>(std::bit_ceil(std::clamp(tasks, least_slots, most_slots)));
+  }
+  [[noreturn, gnu::cold]] void fail_count(std::uint32_t runs, char const* what) const {
+    throw ValueError(concat("ring_capacities: plan '", plan_.name(), "': ", runs,
+                            " runs at a time take more than 2^32 - 1 ", what, "; give fewer"));
+  }
+  std::uint32_t all(std::uint32_t runs, std::size_t each, char const* what) const {
+    std::uint32_t count = 0;
+    if (__builtin_mul_overflow(runs, each, &count)) fail_count(runs, what);
+    return count;
   }
   Codelet const* codelet(PlannedTask const& task) const { return codelets_[task.kernel]; }
   bool names_device(PlannedTask const& task) const {
@@ -133,7 +146,7 @@ class RingNeeds {
 /// Room for several plans on one ring is together(ring_capacities<Ring>(init),
 /// ring_capacities<Ring>(step)). What a program does besides is added to the fields: a Watch needs
 /// three buffers and two tasks a tile. Cost: that of binding. Throws TypeError for a kernel that is
-/// nowhere.
+/// nowhere, ValueError (no such instruction set, more runs than rings have room for).
 template <class R>
 RingCapacities ring_capacities(Plan const& plan, BindOptions const& options = {},
                                std::uint32_t runs = 1) {

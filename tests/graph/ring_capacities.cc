@@ -16,6 +16,7 @@
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/device_runtimes.hh"
+#include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
 #include "tests/support/tiny_gpt.hh"
 
@@ -275,6 +276,36 @@ TEST_CASE("inputs in the caller's memory are among the capacities", "[graph][rin
     if ((i + 1) % in_flight == 0) ring.wait_all();
   }
   CHECK(ring.stats().growths.sum() == 0);
+}
+
+TEST_CASE("an instruction set that is none has no capacities", "[graph][ring_capacities]") {
+  LateTasks const chain;
+  BindOptions const options{.isa = static_cast<Isa>(77), .ops = chain.ops};
+  CHECK(message_of<ValueError>([&] {
+          (void)ring_capacities<Ring>(*chain.plan, options);
+        }).starts_with("ring_capacities: "));
+}
+
+TEST_CASE("more runs in flight than have numbers are refused", "[graph][ring_capacities]") {
+  LateTasks const chain;  // twelve tasks end later
+  auto const refusal = [](Plan const& plan, BindOptions const& options, std::uint32_t runs) {
+    return message_of<ValueError>([&] { (void)ring_capacities<Ring>(plan, options, runs); });
+  };
+  auto const text = [](std::uint32_t runs, char const* what) {
+    return concat("ring_capacities: plan 'chain': ", runs,
+                  " runs at a time take more than 2^32 - 1 ", what, "; give fewer");
+  };
+  BindOptions const one_by_one{.replay = false, .ops = chain.ops};
+  std::uint32_t const most = UINT32_MAX / 12;
+  CHECK(ring_capacities<Ring>(*chain.plan, one_by_one, most).tokens == most * 12);
+  CHECK(refusal(*chain.plan, one_by_one, most + 1) == text(most + 1, "tokens"));
+  CHECK(ring_capacities<Ring>(*chain.plan, {.ops = chain.ops}, UINT32_MAX).replays == UINT32_MAX);
+  Plan const adopting(chain.graph, {.tile = 12, .adopted = {"x"}});
+  CHECK(refusal(adopting, {.ops = chain.ops}, UINT32_MAX - 2) == text(UINT32_MAX - 2, "buffers"));
+  PlanData data = chain.plan->data();
+  data.phases.push_back({"a", 0, 6});
+  data.phases.push_back({"b", 6, static_cast<std::uint32_t>(data.tasks.size())});
+  CHECK(refusal(Plan(data), {.ops = chain.ops}, 1u << 31) == text(1u << 31, "replays"));
 }
 
 TEST_CASE("tasks of a device are among the capacities", "[graph][ring_capacities]") {
