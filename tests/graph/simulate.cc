@@ -155,6 +155,28 @@ TEST_CASE("a tile that can be planned is kept where a smaller one cannot", "[gra
   CHECK(contains(message_of<PlanError>([&] { Plan(graph, {.tile = 256}); }), "512 or more"));
 }
 
+TEST_CASE("a tile that can be planned is kept where a smaller one takes too much memory",
+          "[graph][simulate][memory]") {
+  LogicalGraph graph;
+  gelutanh(graph.input({.shape = {2048}}, "x")).mark_output();
+  PlanOptions const options{.machine = {.workers = 8}};
+  Index const chosen = Plan(graph, options).tile();
+  REQUIRE(chosen < 512);
+  bool more = allocations_are_counted(), kept = !more;
+  for (long count = 0; more; ++count) {
+    Index tile = 0;
+    (void)fail_new_after(count);
+    try {
+      tile = Plan(graph, options).tile();
+    } catch (OutOfMemory const&) {
+    }
+    more = fail_new_after(-1) < 0;
+    REQUIRE((more ? tile == 0 || tile >= chosen : tile == chosen));
+    kept |= tile > chosen;
+  }
+  CHECK(kept);
+}
+
 TEST_CASE("even cuts are equal multiples of 64", "[graph][simulate]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {768}}, "x");

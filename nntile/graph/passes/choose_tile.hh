@@ -3,6 +3,7 @@
 // The choice of the tile: the candidate with the shortest simulated makespan.
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "nntile/graph/passes/critical_path.hh"
@@ -27,8 +28,9 @@ inline constexpr double least_gain = 0.001;
 /// the largest tile. The search ends where all workers are busy throughout: smaller tiles are as
 /// much work or more, and each halving makes up to eight times the tasks. Candidates that do not
 /// fit into the capacities are passed over; where none fits, the error is that of the smallest
-/// tiles. On devices tensors stay whole where that fits, and tiles may be larger than a cache.
-/// `tried`: the error may lack how much is enough.
+/// tiles. The search also ends where there is no memory for another plan. On devices tensors stay
+/// whole where that fits, and tiles may be larger than a cache. `tried`: the error may lack how
+/// much is enough.
 inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, bool tried = false) {
   bool const devices = on_devices(options);
   Plan best{PlanData()};
@@ -44,14 +46,18 @@ inline Plan choose_tile(LogicalGraph const& graph, PlanOptions const& options, b
     bool const first = best.tensors().empty();
     bool const last = side == least_tile && first;
     Plan plan{PlanData()};
+    Simulation simulated;
     try {
       plan = Plan(run_all(graph, candidate, tried || !last));
+      if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
+      simulated = simulate(plan, options.machine);
     } catch (PlanError const&) {
       if (last || (first && options.capacity.empty())) throw;
       continue;
+    } catch (std::bad_alloc const&) {
+      if (first) throw;
+      break;
     }
-    if (!first && plan.tasks().size() == best.tasks().size()) continue;  // nothing more was cut
-    Simulation const simulated = simulate(plan, options.machine);
     double const shared = simulated.busy / options.machine.workers;  // no makespan is shorter
     if (first || simulated.elapsed < least) {
       least = simulated.elapsed;
