@@ -247,12 +247,15 @@ struct PlannedPart {
 };
 
 /// Binds this rank's part, which was planned before. All ranks call it together, as compile_part():
-/// they compare a digest. Throws PlanError where the part is another rank's, or, on all ranks, that
-/// of another job on some rank; where it does on one rank, CommError on the others.
+/// they compare a digest. Throws PlanError where there is no part, or another rank's, or, on all
+/// ranks, that of another job on some rank; where it does on one rank, CommError on the others.
 template <Runtime R>
 CompiledGraph<R> bind_part(LogicalGraph const& graph, PlannedPart const& part,
                            TensorStore<R>& store, BindOptions const& bind = {}) {
   auto const digests = store.together(concat("binding of '", graph.name(), "'"), [&] {
+    if (part.plan == nullptr)
+      throw PlanError(concat("bind_part: graph '", graph.name(), "': the part's plan is an empty ",
+                             "shared_ptr; make one by PlannedPart(graph, options, rank)"));
     Plan const& plan = *part.plan;
     detail::check_mesh(graph.name(), plan.ranks(), store.link());
     if (plan.rank() != store.link().rank)

@@ -4,6 +4,7 @@
 
 #include "nntile/graph/apply.hh"
 #include "nntile/graph/compile.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -112,6 +113,15 @@ TEST_CASE("a plan that moves tiles between locations is refused where nothing mo
   CHECK(contains(message_of<PlanError>(
                      [&] { CompiledGraph<Serial>(std::make_shared<Plan const>(data), store); }),
                  "its kernel 'twice' moves tiles"));
+}
+
+TEST_CASE("a part without a plan is refused", "[graph][binding]") {
+  LogicalGraph graph("g");
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  CHECK(message_of<PlanError>([&] { bind_part(graph, PlannedPart(nullptr, 0), store); }) ==
+        "bind_part: graph 'g': the part's plan is an empty shared_ptr; make one by "
+        "PlannedPart(graph, options, rank)");
 }
 
 TEST_CASE("a plan is proved on request", "[graph][binding]") {
