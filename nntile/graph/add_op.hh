@@ -88,7 +88,7 @@ inline DynamicArray<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& inf
   Operands const operands = info.operands(attrs);
   std::size_t visible = 0;
   while (visible < operands.size() && operands[visible].carry == Carry::none) ++visible;
-  std::size_t needed = 0;
+  std::size_t needed = 1;  // at least: the graph is that of the first
   for (std::size_t i = 0; i < visible; ++i)
     if (operands[i].access == Access::read) needed = i + 1;
   if (given.size() < needed || given.size() > visible)

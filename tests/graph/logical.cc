@@ -11,6 +11,7 @@
 #include "nntile/ops/copy.hh"
 #include "nntile/ops/cross_entropy.hh"
 #include "nntile/ops/embedding.hh"
+#include "nntile/ops/fill.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
@@ -460,6 +461,14 @@ TEST_CASE("a call of too few or too many operands lists those that it takes", "[
         "gemm: 1 operand given, but it takes 2 to 3: a, b, c");
   CHECK(message_of<GraphError>([&] { gelutanh(x, x, x); }) ==
         "gelutanh: 3 operands given, but it takes 1 to 2: x, y");
+}
+
+TEST_CASE("a call without operands is of no graph", "[graph][logical]") {
+  LogicalGraph graph;
+  ops::Fill::Attrs const attrs{.value = 1};
+  CHECK(contains(
+      message_of<GraphError>([&] { graph.add_op(op_info<ops::Fill>, &attrs, nullptr, {}); }),
+      "fill: 0 operands given, but it takes 1: "));
 }
 
 TEST_CASE("more bytes than can be counted are refused", "[graph][logical]") {
