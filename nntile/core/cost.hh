@@ -7,6 +7,12 @@
 
 namespace nntile {
 
+/// a + b of counts that are not negative, or the largest number where that is larger.
+constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 /// The product of counts, none below 0, and 2^63 - 1 instead of more.
 constexpr std::int64_t saturated_product(std::initializer_list<std::int64_t> counts) {
   std::int64_t product = 1;
@@ -22,8 +28,8 @@ struct Cost {
   std::int64_t bytes = 0;
 
   constexpr Cost& operator+=(Cost const& other) {
-    if (__builtin_add_overflow(flops, other.flops, &flops)) flops = INT64_MAX;
-    if (__builtin_add_overflow(bytes, other.bytes, &bytes)) bytes = INT64_MAX;
+    flops = saturated_sum(flops, other.flops);
+    bytes = saturated_sum(bytes, other.bytes);
     return *this;
   }
   friend constexpr Cost operator+(Cost a, Cost const& b) { return a += b; }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/ops/alias.hh"
@@ -160,7 +161,7 @@ inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& di
     TileRange range(axes);
     for (std::size_t id = 0; id < axes.axes.size(); ++id)
       range.axis(id) = {0, 0, axes.axes[id].extent, 0, axes.axes[id].extent};
-    flops += op.info->flops(op.attrs.data(), range);
+    flops = saturated_sum(flops, op.info->flops(op.attrs.data(), range));
   }
   return flops;
 }

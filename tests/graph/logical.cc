@@ -263,6 +263,16 @@ TEST_CASE("flops are twice the products' elements", "[graph][logical]") {
   CHECK(graph.estimate_flops() == 2 * 16 * 32 * 8);
 }
 
+TEST_CASE("flops that 63 bits do not hold are the most that they do", "[graph][logical]") {
+  LogicalGraph graph;
+  Index const side = Index{1} << 20;
+  Node const w = graph.parameter({.shape = {side, side}, .dtype = DType::bf16}, "w");
+  Node x = gemm(w, w);
+  CHECK(graph.estimate_flops() == std::int64_t{1} << 61);
+  for (int i = 1; i < 5; ++i) x = gemm(w, x);
+  CHECK(graph.estimate_flops() == INT64_MAX);
+}
+
 TEST_CASE("a drawing names every tensor and op and quotes what needs it", "[graph][logical]") {
   LogicalGraph graph("a \"graph\"");
   gelutanh(graph.input({.shape = {8}}, "x"));

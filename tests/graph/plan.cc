@@ -10,6 +10,7 @@
 
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/dump.hh"
+#include "nntile/ops/add.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
@@ -204,6 +205,17 @@ TEST_CASE("more tiles than have numbers are refused with the tensor that has the
     CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 16, .even = even}); }) == text);
   CHECK_THROWS_AS(Plan(graph), PlanError);  // the tile that was to be chosen
   CHECK(Plan(graph, {.tile = INT64_MAX, .even = true}).tasks().size() == 1);
+}
+
+TEST_CASE("flops of a plan that 63 bits do not hold are the most that they do", "[graph][plan]") {
+  LogicalGraph graph;
+  Index const side = Index{1} << 20;
+  Node const w = graph.parameter({.shape = {side, side}, .dtype = DType::bf16}, "w");
+  Node x = gemm(w, w);
+  for (int i = 1; i < 5; ++i) x = gemm(w, x);  // 2^61 each
+  x.mark_output();
+  for (Index const tile : {Index{0}, side / 4})
+    CHECK(Plan(graph, {.tile = tile, .check = true}).flops() == INT64_MAX);
 }
 
 TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {

@@ -36,7 +36,8 @@ inline std::vector<PartReport> report(PlanData const& plan, MeshShape const& mes
   }
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     PlanData const part = lists.part(rank);
-    for (PlannedTask const& task : part.tasks) of(rank).flops += task.cost.flops;
+    for (PlannedTask const& task : part.tasks)
+      of(rank).flops = saturated_sum(of(rank).flops, task.cost.flops);
     of(rank).tasks = part.tasks.size();
     if (!part.memory.empty()) of(rank).memory = part.memory[0];
     of(rank).memory.location = {rank, {}};
