@@ -138,6 +138,18 @@ struct PlannedPhase {
   bool operator==(PlannedPhase const&) const = default;
 };
 
+namespace detail {
+
+/// The error of a plan with bytes that no number of them is for.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_bytes(char const* what,
+                                                              std::string const& name,
+                                                              Location const& at) {
+  throw PlanError(concat(what, " '", name, "': more than 2^63 - 1 bytes at ", to_string(at),
+                         "; make the model smaller, or share it out over more ranks"));
+}
+
+}  // namespace detail
+
 /// Exact bytes at one location: what the store keeps, the arena of everything else, the least that
 /// any arena could be, which is the largest number of live bytes at a position of the plan, what
 /// runs read in the caller's memory, and what a device lends its kernels, which is known of a plan
@@ -151,13 +163,18 @@ struct MemoryReport {
   Index workspace = 0;
   /// Without the caller's.
   Index total() const { return stored + arena + workspace; }
-  /// Counts a buffer that is in no slot.
+  /// Counts a buffer that is in no slot. Throws PlanError where 63 bits do not hold the sum.
   void add(PlannedTensor const& tensor, PlannedBuffer const& buffer) {
     if (buffer.copy) return;
-    if (tensor.storage == Storage::stored) stored += buffer.bytes;
-    if (tensor.storage == Storage::double_buffered) stored += 2 * buffer.bytes;
+    auto const count = [&](Index& sum, Index bytes) {
+      if (__builtin_add_overflow(sum, bytes, &sum))
+        detail::fail_bytes("with tensor", tensor.name, location);
+    };
+    if (tensor.storage == Storage::stored || tensor.storage == Storage::double_buffered)
+      count(stored, buffer.bytes);
+    if (tensor.storage == Storage::double_buffered) count(stored, buffer.bytes);
     if (tensor.storage == Storage::adopted)
-      adopted += byte_count(tensor.tiling.box(buffer.tile).extent, size_of(tensor.dtype));
+      count(adopted, byte_count(tensor.tiling.box(buffer.tile).extent, size_of(tensor.dtype)));
   }
   bool operator==(MemoryReport const&) const = default;
 };

@@ -218,6 +218,32 @@ TEST_CASE("flops of a plan that 63 bits do not hold are the most that they do", 
     CHECK(Plan(graph, {.tile = tile, .check = true}).flops() == INT64_MAX);
 }
 
+TEST_CASE("a plan of more bytes than have a number is refused", "[graph][plan]") {
+  // `x` and the result are stored, and as many tensors as that live at once.
+  auto const refusal = [](Index bytes, int live, std::vector<std::string> const& twice) {
+    LogicalGraph graph("g");
+    std::vector<Node> nodes{graph.input({.shape = {bytes / 4}}, "x")};
+    for (int i = 0; i < live; ++i) nodes.push_back(gelutanh(nodes.back()));
+    Node sum = nodes.back();
+    for (auto i = nodes.size() - 1; i-- > 1;) sum = add(nodes[i], sum);
+    sum.named("y").mark_output();
+    return message_of<PlanError>([&] {
+      Plan const plan(graph, {.tile = 0, .double_buffered = twice, .check = true});
+      CHECK(plan.memory().arena == live * bytes);
+      CHECK(plan.memory().total() == (2 + live) * bytes);
+    });
+  };
+  std::string const more =
+      ": more than 2^63 - 1 bytes at rank 0 host; make the model smaller, or share it out over "
+      "more ranks";
+  Index const bytes = Index{1} << 60;
+  CHECK(refusal(4 * bytes, 2, {"x"}) == "with tensor 'x'" + more);
+  CHECK(refusal(4 * bytes, 2, {}) == "with tensor 'y'" + more);
+  CHECK(refusal(2 * bytes, 5, {}) == "plan 'g'" + more);  // in the arena alone
+  CHECK(refusal(2 * bytes, 3, {}) == "plan 'g'" + more);  // with what is stored
+  CHECK(refusal(bytes, 3, {}) == "(nothing was thrown)");
+}
+
 TEST_CASE("a cut at no multiple of 64 is named as one with bits of its own", "[graph][plan]") {
   LogicalGraph graph;
   Node const x = graph.input({.shape = {128, 4}, .axes = "embed batch"}, "x");

@@ -131,11 +131,12 @@ class SlotPass {
     for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) find_replacement(t, ranges);
   }
 
-  /// Sets the slots of the plan's buffers and returns the largest number of live bytes.
+  /// Sets the slots of the plan's buffers and returns the largest number of live bytes. Throws
+  /// PlanError where 63 bits do not hold the bytes of the slots.
   Index run() {
     Index const bound = most_live();
-    Index const budget =
-        std::min(room_, bound + std::max(bound / slack, slack_tiles * mean_bytes()));
+    Index const tiles = slack_tiles * std::min(mean_bytes(), INT64_MAX / slack_tiles);
+    Index const budget = std::min(room_, saturated_sum(bound, std::max(bound / slack, tiles)));
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
         plan_.buffers[b].slot = replaced_[b] != no_id ? plan_.buffers[replaced_[b]].slot
@@ -152,6 +153,10 @@ class SlotPass {
 
   bool in_arena(std::uint32_t buffer) const {
     return plan_.buffers[buffer].location == location_ && plan_.in_arena(buffer);
+  }
+
+  void add(Index& sum, Index bytes) const {
+    if (__builtin_add_overflow(sum, bytes, &sum)) detail::fail_bytes("plan", plan_.name, location_);
   }
 
   /// The operand, if any, whose slot the last result of a task takes over.
@@ -173,7 +178,7 @@ class SlotPass {
     Index live = 0, most = 0;
     for (std::size_t t = 0; t < begin_.size(); ++t) {
       for (std::uint32_t const b : begin_[t])
-        live += replaced_[b] == no_id ? plan_.buffers[b].bytes : 0;
+        if (replaced_[b] == no_id) add(live, plan_.buffers[b].bytes);
       most = std::max(most, live);
       for (std::uint32_t const b : end_[t]) live -= passes_on_[b] ? 0 : plan_.buffers[b].bytes;
     }
@@ -184,7 +189,7 @@ class SlotPass {
     Index sum = 0, count = 0;
     for (auto const& group : begin_)
       for (std::uint32_t const b : group) {
-        sum += plan_.buffers[b].bytes;
+        sum = saturated_sum(sum, plan_.buffers[b].bytes);
         ++count;
       }
     return count == 0 ? 0 : sum / count;
@@ -195,8 +200,8 @@ class SlotPass {
     FreeSlots::Place at = fitting;
     for (int probe = 0; at.slot != no_id && probe < max_probes; at = free_.next(at), ++probe)
       if (free_.since(at) + reuse_distance <= now) return use(at, bytes);
-    if (free_.empty() || total_ + bytes <= budget) {
-      total_ += bytes;
+    if (free_.empty() || bytes <= budget - total_) {
+      add(total_, bytes);
       plan_.slots.push_back({bytes, location_});
       return static_cast<std::uint32_t>(plan_.slots.size() - 1);
     }
@@ -205,7 +210,7 @@ class SlotPass {
 
   std::uint32_t use(FreeSlots::Place at, Index bytes) {
     Index& size = plan_.slots[at.slot].bytes;
-    total_ += std::max<Index>(0, bytes - size);
+    add(total_, std::max<Index>(0, bytes - size));
     size = std::max(size, bytes);
     free_.take(at);
     return at.slot;
@@ -223,7 +228,8 @@ class SlotPass {
 };
 
 /// Fills in slots, and the report of memory of each location of the plan's rank; slots waste
-/// nothing where a place of `capacity` would be too small for it.
+/// nothing where a place of `capacity` would be too small for it. Throws PlanError where 63 bits do
+/// not hold a location's bytes.
 inline PlanData lifetime(PlanData plan, std::vector<PlaceCapacity> const& capacity = {}) {
   for (PlannedBuffer const& buffer : plan.buffers) {
     if (buffer.location.rank != plan.rank) continue;
@@ -240,6 +246,8 @@ inline PlanData lifetime(PlanData plan, std::vector<PlaceCapacity> const& capaci
       if (given.place == report.location.place) room = given.bytes - report.stored;
     report.arena_lower_bound = SlotPass(plan, report.location, room).run();
     for (std::size_t s = before; s < plan.slots.size(); ++s) report.arena += plan.slots[s].bytes;
+    if (report.arena > INT64_MAX - report.stored)
+      detail::fail_bytes("plan", plan.name, report.location);
   }
   return plan;
 }
