@@ -34,6 +34,7 @@ class Plain {
     DataHandle handle;
   };
   static constexpr char const* runtime_name = "plain";
+  static inline int waits = 0;
 
   explicit Plain(RuntimeOptions const& options) : serial_(options) {}
 
@@ -49,7 +50,10 @@ class Plain {
     for (auto const& use : task.uses) uses.push_back({use.handle.handle, use.access});
     return serial_.submit({task.codelet, uses, task.arguments, task.hints, task.label});
   }
-  void wait(Event event) { serial_.wait(event); }
+  void wait(Event event) {
+    ++waits;
+    serial_.wait(event);
+  }
   bool done(Event event) { return serial_.done(event); }
   void wait_all() { serial_.wait_all(); }
   std::span<std::byte> lock(Handle handle, Access access) {
@@ -213,6 +217,20 @@ TEST_CASE("a program over handles of another type is submitted task by task",
   auto const buffers = make_buffers(runtime);
   runtime.wait(runtime.replay(program, buffers, bytes_of(parameters_of(7))));
   CHECK(value_of(runtime, buffers[2]) == 22);
+}
+
+TEST_CASE("all tasks that were submitted one by one are waited for, where the first fails, too",
+          "[runtime][dynamic]") {
+  Mixed runtime("plain", {.workers = 1});
+  auto const program = record_sums(runtime);
+  auto const buffers = make_buffers(runtime);
+  Event const event = runtime.replay(program, buffers, bytes_of(parameters_of(996)));
+  Plain::waits = 0;
+  auto const text = message_of<TaskError>([&] { runtime.wait(event); });
+  CHECK(contains(text, "more than a thousand"));
+  CHECK(Plain::waits == 3);  // for the one that all bindings go through first, too
+  CHECK(runtime.done(event));
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 
 TEST_CASE("a recording with a binding, task or byte that is not there is an error",

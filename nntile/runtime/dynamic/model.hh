@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -72,8 +73,13 @@ template <Runtime R, class Handles> class ListingFacade final : public FacadeOf<
   void wait(Event event) override {
     if (event.runtime != this) return Base::wait(event);
     EventRange const range = range_of(event);
-    for (std::uint64_t i = 0; i < range.count; ++i)
-      Base::wait({range.first.runtime, range.first.sequence + i});
+    std::exception_ptr failed;  // the first; the tasks behind it are waited for all the same
+    for (std::uint64_t i = 0; i < range.count; ++i) try {
+        Base::wait({range.first.runtime, range.first.sequence + i});
+      } catch (TaskError const&) {
+        if (!failed) failed = std::current_exception();
+      }
+    if (failed) std::rethrow_exception(failed);
   }
   bool done(Event event) override {
     if (event.runtime != this) return Base::done(event);
