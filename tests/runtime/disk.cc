@@ -229,6 +229,11 @@ TEST_CASE("a disk has the places that its runtime says", "[runtime][disk]") {
                    copy(beside, stored, there);
                  }),
                  "copies from disk to device 0"));
+  for (DataHandle const buffer : {stored, there})
+    CHECK(contains(line_of<ValueError>([&] {
+                     submit(beside, copy_codelet, {{buffer, Access::write}}, std::int64_t{8});
+                   }),
+                   "names 1 buffers: a copy has two, its source and its target"));
 }
 
 TEMPLATE_LIST_TEST_CASE("blocks take gaps, and the file ends with the last", "[runtime][disk]",

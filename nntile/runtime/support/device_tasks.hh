@@ -379,6 +379,8 @@ template <Device D> class DeviceTasks {
   static std::string problem(D const& device, Codelet const& codelet,
                              std::span<Use<Buffer*> const> uses) {
     int const number = place_of(uses).device;
+    if (&codelet == &copy_codelet && uses.size() != 2)
+      return concat(" names ", uses.size(), " buffers: a copy has two, its source and its target");
     if constexpr (has_disk)
       for (Use<Buffer*> const& use : uses) {
         if (use.handle->place != disk) continue;
