@@ -162,7 +162,8 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
                             : phase == Phase::running
                                 ? " ends when its kernel returns: only those of "
                                   "pto_register_async_kernel are ended by a call"
-                                : " has not begun: end it after its kernel has";
+                                : " has not begun: end it after its kernel has, unless "
+                                  "it was cancelled, and so has ended";
     throw LifetimeError(concat(call, ": task ", id, why));
   }
 
