@@ -70,7 +70,9 @@ EnvironmentCalibrationLock::EnvironmentCalibrationLock() {
 }
 
 EnvironmentCalibrationLock::File::~File() {
-  if (descriptor >= 0) close(descriptor);
+  if (descriptor < 0) return;
+  flock(descriptor, LOCK_UN);  // a process that was forked meanwhile shares the lock, and keeps it
+  close(descriptor);
 }
 
 }  // namespace nntile::starpu_shim

@@ -3,7 +3,10 @@
 #ifdef NNTILE_HAVE_STARPU
 #include "nntile/runtime/starpu/starpu.hh"
 
+#include <fcntl.h>
 #include <starpu.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,11 +19,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "kernels/starpu/process.hh"
 #include "nntile/core/computation.hh"
 #include "nntile/core/machine_model.hh"
 #include "tests/runtime/codelets.hh"
@@ -136,6 +141,29 @@ TEST_CASE("a folder that StarPU cannot write to is an error", "[runtime][starpu]
     CHECK(contains(text, folder));
     CHECK(contains(text, "set STARPU_HOME"));
   }
+}
+
+TEST_CASE("a process that was forked while StarPU started keeps no other from starting",
+          "[runtime][starpu]") {
+  std::string const file = concat(getenv("STARPU_HOME"), "/.starpu/sampling/bus/nntile.lock");
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::optional<starpu_shim::EnvironmentCalibrationLock> starting(std::in_place);
+  pid_t const child = fork();
+  if (child == 0) {  // until the parent has looked
+    char byte;
+    close(ends[1]);
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  starting.reset();
+  int const descriptor = open(file.c_str(), O_RDWR);
+  CHECK(flock(descriptor, LOCK_EX | LOCK_NB) == 0);
+  close(descriptor);
+  close(ends[1]);
+  close(ends[0]);
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("environment variables change neither the number of workers nor the policy's safety",
