@@ -213,6 +213,13 @@ concept ReadOnlyRuntime = Runtime<R> && requires(R& runtime, std::span<std::byte
   { runtime.adopt(bytes, place, release) } -> std::same_as<typename R::Handle>;
 };
 
+/// Lets a buffer count as unwritten, whatever it holds, where a task should have written it and
+/// could not be submitted, nor another that marks it: what reads it is a LifetimeError until it is
+/// written. Takes no memory and waits for nothing.
+template <class R>
+concept DiscardingRuntime =
+    Runtime<R> && requires(R& runtime, typename R::Handle handle) { runtime.discard(handle); };
+
 /// Tells apart the threads that drive it. drive(call): the calling thread counts as inside `call`
 /// while the result lives, through any number of other calls; throws as they do, LifetimeError.
 template <class R>

@@ -27,7 +27,7 @@ inline constexpr Codelet unsubmitted_codelet{"unsubmitted", &detail::fail_unsubm
 /// Marks a buffer that a task should have written but will not, because submission failed for
 /// `cause`: tasks that read it are cancelled until it is rewritten. A task of its own that fails,
 /// so a later `wait_all` reports it too. Where that is refused as well (no free slot of a paused
-/// ring, no memory, a lock), the buffer counts as unwritten instead, on runtimes with `discard`:
+/// ring, no memory, a lock), the buffer counts as unwritten instead, on a DiscardingRuntime:
 /// what reads it is refused until it is rewritten. Blocks: for room. Never throws: a buffer that
 /// cannot be named any more (retired) needs no mark.
 template <Runtime R>
@@ -41,7 +41,7 @@ void mark_unsubmitted(R& runtime, typename R::Handle handle, char const* cause,
     return;
   } catch (std::exception const&) {  // most likely what refused the op
   }
-  if constexpr (requires { runtime.discard(handle); }) {
+  if constexpr (DiscardingRuntime<R>) {
     try {
       runtime.discard(handle);
     } catch (std::exception const&) {

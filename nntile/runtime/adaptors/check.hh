@@ -121,7 +121,7 @@ template <Runtime R> class Check {
     runtime_.unlock(handle.inner);
   }
   void discard(Handle handle)
-  requires requires(R& inner) { inner.discard(handle.inner); } {
+  requires DiscardingRuntime<R> {
     runtime_.discard(handle.inner);
     handle.buffer->written = false;
   }

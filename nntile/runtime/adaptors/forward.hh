@@ -53,7 +53,7 @@ template <Runtime R> class Forward {
   std::span<std::byte> lock(Handle handle, Access access) { return runtime_.lock(handle, access); }
   void unlock(Handle handle) { runtime_.unlock(handle); }
   void discard(Handle handle)
-  requires requires(R& inner) { inner.discard(handle); } {
+  requires DiscardingRuntime<R> {
     runtime_.discard(handle);
   }
   auto drive(char const* call)

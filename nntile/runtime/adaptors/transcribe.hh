@@ -117,7 +117,7 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   }
 
   void discard(Handle handle)
-  requires requires(R& inner) { inner.discard(handle.inner); } {
+  requires DiscardingRuntime<R> {
     runtime_.discard(handle.inner);
   }
   auto drive(char const* call)

@@ -122,7 +122,7 @@ class FacadeOf : public Base {
     if constexpr (ScopedRuntime<R>) detail::close_scope(runtime_, lifetime, name);
   }
   void discard(Handle handle) override {
-    if constexpr (requires { runtime_.discard(own(handle)); }) runtime_.discard(own(handle));
+    if constexpr (DiscardingRuntime<R>) runtime_.discard(own(handle));
   }
   support::DrivingThread::Inside drive(char const* call) override {
     if constexpr (requires {
