@@ -183,10 +183,12 @@ inline std::string manifest_text(Manifest const& manifest) {
         Json::object({{"name", tensor.name}, {"shape", tensor.shape}, {"borders", borders}}));
   }
   std::string const body = to_text(json, 1).substr(1) + "\n";
-  if (body.size() > largest_manifest - 64)
-    throw ValueError(concat("checkpoint of step ", manifest.state.step, ": a manifest of ",
-                            body.size(), " bytes where ", largest_manifest,
-                            " are read; keep less in `run`"));
+  if (std::size_t const size = body.size(); size > largest_manifest - 64) {
+    bool const run = to_text(manifest.state.run).size() > size / 2;
+    throw ValueError(concat("checkpoint of step ", manifest.state.step, ": a manifest of ", size,
+                            " bytes where ", largest_manifest, " are read; ",
+                            run ? "keep less in `run`" : "have fewer tensors, or larger tiles"));
+  }
   return concat(detail::manifest_opening, to_hex(hash64(body)), detail::manifest_after_checksum,
                 body);
 }

@@ -190,6 +190,19 @@ TEST_CASE("a model or run that is nested too deep to be read back is not saved",
   CHECK(checkpoint_steps(scratch.path()) == std::vector<std::uint64_t>{1});
 }
 
+TEST_CASE("a manifest that is too large to be read back says what takes the room",
+          "[io][manifest]") {
+  Manifest of_run;
+  of_run.state.run["notes"] = std::string(largest_manifest, 'x');
+  CHECK_THAT(thrown<ValueError>([&] { (void)manifest_text(of_run); }),
+             Contains("keep less in `run`"));
+  Manifest of_tensors;
+  of_tensors.tensors.assign(
+      256, {std::string(largest_manifest / 256, 'w'), FileDType::f32, {1}, "a.safetensors", 0, {}});
+  CHECK_THAT(thrown<ValueError>([&] { (void)manifest_text(of_tensors); }),
+             Contains("have fewer tensors, or larger tiles"));
+}
+
 TEST_CASE("a manifest whose state is of another type is refused", "[io][manifest]") {
   check_refused({
       {"\"run\": {", "\"run\": 7,\"more\": {", "'run' is 7 where an object is needed"},
