@@ -43,10 +43,12 @@ class TransferQueue {
         return false;
       });
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](WaitingTransfer const& a, WaitingTransfer const& b) {
-                       return a.waited_ns > b.waited_ns;
-                     });
+    auto const order = [](WaitingTransfer const& one) {  // the longest first
+      return std::tuple(-one.waited_ns, one.sends, one.message.peer, one.message.number);
+    };
+    std::sort(all.begin(), all.end(), [&](WaitingTransfer const& a, WaitingTransfer const& b) {
+      return order(a) < order(b);
+    });
     return all;
   }
 
