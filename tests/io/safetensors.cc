@@ -149,7 +149,7 @@ TEST_CASE("bytes of a tensor that come twice are refused", "[io][safetensors]") 
   Scratch const scratch;
   SafetensorsWriter writer(scratch / "a", {{"w", FileDType::u8, {9}}});
   writer.write("w", 3, bytes_of("def"));
-  for (std::uint64_t const at : {1, 3, 4, 5})
+  for (std::uint64_t const at : {1u, 3u, 4u, 5u})
     CHECK_THAT(thrown<ValueError>([&] { writer.write("w", at, bytes_of("xyz")); }),
                Contains(concat("bytes ", at, " to ", at + 2, " of 'w' in '")) &&
                    Contains("bytes 3 to 5 were written"));

@@ -217,7 +217,7 @@ TEST_CASE("a tile that the host does not reach is copied there once in a pass", 
 TEST_CASE("a pass that was broken off leaves no values to the next one", "[io][staged]") {
   OnDevice on;
   auto const sources = sources_of(on.store, is_parameter);
-  for (std::size_t const again : {0, 12}) {
+  for (std::size_t const again : {0u, 12u}) {
     on.read(sources.at(0), again, 6 + again);
     for (float& value : on.values) value = -value;
     on.write();
