@@ -348,6 +348,20 @@ TEST_CASE("a gradient that two operands share is filled up for one of them alone
       {4, 2});
 }
 
+TEST_CASE("the gradient of a tensor of which an op writes a slice is found", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const w = weights(graph, {4});
+  Node const y =
+      graph.tensor({.shape = {4, 2}, .dtype = DType::fp64}, "y", {.requires_grad = true});
+  Node const first = graph.slice(y, 1, 0, "first");
+  gelutanh(w, first);
+  Node const loss = sum(scale({.alpha = 3}, first));
+  Node const of_y = add_gradients(graph, loss).find(y).mark_output();
+  Evaluation evaluation(graph, loss, 7);
+  evaluation.loss();
+  CHECK(evaluation.read(of_y) == std::vector<double>{3, 3, 3, 3, 0, 0, 0, 0});
+}
+
 TEST_CASE("a gradient is found as it was, or not, where it is filled up later",
           "[graph][gradient]") {
   for (bool const asked : {true, false}) {
