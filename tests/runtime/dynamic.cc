@@ -3,6 +3,7 @@
 #include "nntile/runtime/dynamic/dynamic.hh"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -34,7 +35,7 @@ class Plain {
     DataHandle handle;
   };
   static constexpr char const* runtime_name = "plain";
-  static inline int waits = 0;
+  static inline std::atomic<int> waits = 0;
 
   explicit Plain(RuntimeOptions const& options) : serial_(options) {}
 
