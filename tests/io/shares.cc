@@ -98,3 +98,14 @@ TEST_CASE("borders that do not cut a tensor are refused", "[io][shares]") {
   CHECK_THAT(refusal({in_tiles(Borders(9, {0, 1}), halves())}),
              Contains("9 dimensions of borders"));
 }
+
+TEST_CASE("a tensor that two ranks write is refused with the second one's number", "[io][shares]") {
+  TensorShare const share{"a", DType::fp32, {4}, {}, {}};
+  nntile::io::detail::SharedTensors shared(std::span(&share, 1));
+  std::string const text = R"([{"name":"f","bytes":1,"checksum":2,"tensors":[)"
+                           R"({"name":"a","dtype":"F32","shape":[4],"checksum":3}]}])";
+  JsonView const list = parse_json(text, "a rank");
+  shared.take(0, list);
+  CHECK(thrown<ValueError>([&] { shared.take(1, list); }) ==
+        "save: rank 1 writes tensor 'a', which is written already");
+}
