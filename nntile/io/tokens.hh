@@ -100,7 +100,8 @@ class Corpus {
   }
 
   /// Samples `sample` to `sample + batch - 1`. Both lists become {s, b}: one window after another.
-  /// Throws ValueError, as all that fill lists, where these cannot have so many tokens.
+  /// Throws ValueError, as all that fill lists, where the number of tokens exceeds the largest size
+  /// of a list.
   void train_batch(std::uint64_t sample, std::size_t batch, std::uint64_t seed,
                    std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& labels) const {
     prepare(batch, tokens, labels);

@@ -41,7 +41,7 @@ inline constexpr std::string_view call_names[] = {"allocate",    "adopt",    "re
 inline constexpr std::string_view outcome_names[] = {"ran", "threw", "none"};  // of Outcome
 inline constexpr std::string_view hex_digits = "0123456789abcdef";
 
-/// The last line of a transcript of so many calls, by the hash of the others.
+/// The last line of a transcript: the number of calls, and the hash of the other lines.
 inline std::string end_of_transcript(std::size_t calls, std::uint64_t hash) {
   char digits[16];
   auto const end = std::to_chars(digits, digits + sizeof digits, hash, 16).ptr;

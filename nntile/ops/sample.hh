@@ -50,7 +50,7 @@ struct Sample {
     Index stride[max_rank];
   };
 
-  /// So many weights of 2^40, and one weight more, stay below 2^64.
+  /// The sum of one weight more than that, each at most 2^40, is below 2^64.
   static constexpr Index most_classes = (Index{1} << 23) - 1;
 
   static void check(Attrs const& attrs, AxisTable const& axes) {

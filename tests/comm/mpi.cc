@@ -208,14 +208,7 @@ void memory_runs_short() {
         Bytes const bytes(40, std::byte{1});
         Bytes room(expected), last(1);
         std::vector<EndedRequest> ended;
-        int failures = 0;
-        auto const again = [&](auto call) {
-          for (int i = 0; i < 2; ++i) try {
-              return (void)call();
-            } catch (std::bad_alloc const&) {
-              ++failures;
-            }
-        };
+        test::Retry again;
         auto const test_often = [&](std::size_t until) {
           for (int i = 0; i < 100'000 && ended.size() < until; ++i)
             again([&] { ranks.test(ended); });
@@ -232,7 +225,7 @@ void memory_runs_short() {
         (void)test::fail_new_after(-1);
         std::string const at = concat("receive first ", receive_first ? "yes" : "no", ", ",
                                       expected, " bytes, allocation ", count, ": ");
-        expect(failures <= 1, at + "more than one call failed");
+        expect(again.failures <= 1, at + "more than one call failed");
         expect(ended.size() == 2, concat(at, ended.size(), " of 2 requests ended"));
         if (ended.size() != 2) return;
         for (EndedRequest const& one : ended)

@@ -261,14 +261,7 @@ TEST_CASE("requests between processes for which memory ran short pass", "[comm][
         std::vector<EndedRequest> sent, received;
         for (std::size_t n = 0; n < others; ++n)
           (void)from.send(bytes, {1, static_cast<std::int64_t>(100 + n)});
-        int failures = 0;
-        auto const again = [&](auto call) {
-          for (int i = 0; i < 2; ++i) try {
-              return (void)call();
-            } catch (std::bad_alloc const&) {
-              ++failures;
-            }
-        };
+        Retry again;
         (void)fail_allocation_after(count);
         again([&] { return from.send(bytes, {1, 5}); });
         again([&] { return to.receive(room, {0, 5}); });
@@ -277,7 +270,7 @@ TEST_CASE("requests between processes for which memory ran short pass", "[comm][
           again([&] { from.test(sent); });
         }
         (void)fail_allocation_after(-1);
-        CHECK(failures <= 1);
+        CHECK(again.failures <= 1);
         REQUIRE((sent.size() == 1 && received.size() == 1));
         CHECK(sent[0].error.empty());
         CHECK(received[0].error.empty() == (expected == 4));

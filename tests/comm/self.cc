@@ -19,21 +19,14 @@ TEST_CASE("a request for which memory ran short was not posted", "[comm][self]")
         SelfComm comm;
         std::vector<std::byte> bytes(4, std::byte{1}), room(expected);
         std::vector<EndedRequest> ended;
-        int failures = 0;
-        auto const again = [&](auto call) {
-          for (int i = 0; i < 2; ++i) try {
-              return (void)call();
-            } catch (std::bad_alloc const&) {
-              ++failures;
-            }
-        };
+        test::Retry again;
         (void)test::fail_allocation_after(count);
         if (receive_first) again([&] { return comm.receive(room, {0, 5}); });
         again([&] { return comm.send(bytes, {0, 5}); });
         if (!receive_first) again([&] { return comm.receive(room, {0, 5}); });
         again([&] { return comm.test(ended), 0; });
         (void)test::fail_allocation_after(-1);
-        CHECK(failures <= 1);
+        CHECK(again.failures <= 1);
         REQUIRE(ended.size() == 2);
         CHECK(ended[0].error.empty());
         CHECK(ended[1].error.empty() == (expected == 4));

@@ -4,6 +4,7 @@
 // witness that does not ask the library. Link support/allocations.cc.
 
 #include <cstddef>
+#include <new>
 
 namespace nntile::test {
 
@@ -27,6 +28,18 @@ std::size_t thread_aligned_bytes();
 long fail_allocation_after(long count);
 /// The same of calls of operator new alone: some C libraries end the process without memory.
 long fail_new_after(long count);
+
+/// Makes a call, and once more where it throws std::bad_alloc; counts these.
+struct Retry {
+  int failures = 0;
+  template <class Call> void operator()(Call call) {
+    for (int i = 0; i < 2; ++i) try {
+        return (void)call();
+      } catch (std::bad_alloc const&) {
+        ++failures;
+      }
+  }
+};
 
 /// One call for 4 KiB or more, and where in the process it came from: of operator new its library.
 struct LargeAllocation {

@@ -341,35 +341,6 @@ TEST_CASE("a task that writes some bytes alone is reduced with what left the oth
   CHECK(testing::run(part, serial).back() == testing::run(run, serial)[1]);
 }
 
-TEST_CASE("a slice keeps what a task in no order may read, or leave in its results",
-          "[testing][transcript]") {
-  static constexpr Codelet any{"any", nullptr, nullptr, nullptr};
-  auto const task = [](std::vector<Use<std::uint32_t>> uses) {
-    return TranscribedCall{.kind = CallKind::submit, .codelet = &any, .uses = std::move(uses)};
-  };
-  Transcript run;
-  for (std::uint32_t buffer = 0; buffer < 2; ++buffer)
-    run.calls.push_back({.kind = CallKind::allocate, .buffer = buffer, .bytes = 16});
-  run.calls.push_back(task({{0, Access::write}}));
-  run.calls.push_back(task({{0, Access::unordered}, {1, Access::write}}));
-  run.calls.push_back(task({{1, Access::read}}));
-  CHECK(slice(run, 1).tasks() == 2);
-  CHECK(slice(run, 2).tasks() == 3);
-}
-
-TEST_CASE("a slice of a transcript that names a buffer before any is made is refused",
-          "[testing][transcript]") {
-  static constexpr Codelet any{"any", nullptr, nullptr, nullptr};
-  std::vector<Use<std::uint32_t>> const uses{{0, Access::read}};
-  TranscribedCall const task{.kind = CallKind::submit, .codelet = &any, .uses = uses};
-  TranscribedCall const make{.kind = CallKind::allocate, .buffer = 0, .bytes = 16};
-  TranscribedCall const part{.kind = CallKind::region, .buffer = 0, .of = 1};
-  for (Transcript const& run :
-       {Transcript{{task}}, Transcript{{task, make}}, Transcript{{part, task}}})
-    CHECK(contains(message_of<ValueError>([&] { (void)slice(run, 0); }),
-                   "transcript: a call names buffer "));
-}
-
 TEST_CASE("a transcript is saved and loaded", "[testing][transcript]") {
   Scratch const scratch;
   Transcribe<Serial> runtime;
