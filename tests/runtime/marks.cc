@@ -5,6 +5,7 @@
 #endif
 
 #include <atomic>
+#include <span>
 #include <vector>
 
 #include "nntile/runtime/adaptors/check.hh"
@@ -185,6 +186,11 @@ TEMPLATE_TEST_CASE("what was discarded cannot be read until it is rewritten", "[
       text));
   submit(runtime, put_codelet, {{a, Access::write}}, 3L);
   CHECK(read(runtime, a) == 3);
+  long const value = 5;
+  auto const constant = runtime.adopt(std::as_bytes(std::span(&value, 1)));
+  runtime.discard(constant);  // no task writes it
+  CHECK(read(runtime, constant) == 5);
+  runtime.retire(constant);
   runtime.wait_all();
 }
 
