@@ -201,6 +201,18 @@ TEST_CASE("the model's tensors are loaded where the optimizer's file is gone", "
   CHECK(model.weight == SmallModel(6).weight);
 }
 
+TEST_CASE("a tensor that two targets name is not loaded", "[io][checkpoint]") {
+  Scratch const scratch;
+  CheckpointDirectory directory(scratch.path());
+  std::string const path = save_step(directory, 6).path;
+  SmallModel model;
+  auto targets = model.targets();
+  targets.push_back(targets.front());
+  CHECK_THAT(thrown<ValueError>([&] { Checkpoint::open(path).load(targets); }),
+             Contains("tensor 'h.0.weight' is given twice"));
+  CHECK(model == SmallModel());
+}
+
 TEST_CASE("numbers that are not finite are not saved", "[io][checkpoint]") {
   Scratch const scratch;
   CheckpointDirectory directory(scratch.path());
@@ -209,6 +221,10 @@ TEST_CASE("numbers that are not finite are not saved", "[io][checkpoint]") {
   state.loss = 0.0 / std::numeric_limits<double>::max() * std::numeric_limits<double>::infinity();
   CHECK_THAT(thrown<ValueError>([&] { directory.save(small_config, state, {}); }),
              Contains("step 2: loss") && Contains("not finite"));
+  state.loss.reset();
+  state.optimizer["lr"] = std::numeric_limits<double>::infinity();
+  CHECK_THAT(thrown<ValueError>([&] { directory.save(small_config, state, {}); }),
+             Contains("step 2: 'lr' is inf, not finite"));
   CHECK(list_directory(scratch.path()) == Names{"step-0000000001"});
 }
 

@@ -73,6 +73,18 @@ TEST_CASE("a sequence longer than the positions is refused", "[nn][gpt2]") {
                  "9 tokens ('tokens') but the model has 8"));
 }
 
+TEST_CASE("tokens and positions of other ranks are refused by their names", "[nn][gpt2]") {
+  LogicalGraph graph;
+  nn::Gpt2 const model(graph, {.vocab = 16, .positions = 8, .width = 8, .layers = 1, .heads = 2});
+  Node const tokens = graph.input({.shape = {4}, .dtype = DType::int64}, "tokens");
+  Node const positions = graph.input({.shape = {4}, .dtype = DType::int64}, "positions");
+  std::size_t const ops = graph.op_count();
+  CHECK(message_of<ShapeError>([&] { model.logits(tokens, positions); }) ==
+        "gpt2: tokens ('tokens') of shape {4} and positions ('positions') of shape {4}, but they "
+        "are {seq, batch} and {seq}");
+  CHECK(graph.op_count() == ops);
+}
+
 TEST_CASE("a model of no sense is refused by what makes none of it", "[nn][gpt2]") {
   LogicalGraph graph;
   auto const refused = [&](nn::Gpt2Config const& config) {

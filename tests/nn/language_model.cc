@@ -229,3 +229,14 @@ TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
         "9223372036854775807 or before");
   CHECK(nn::LanguageModelStep::position_values(0, last).empty());
 }
+
+TEST_CASE("a model without caches is refused where one is asked for", "[nn][model]") {
+  LogicalGraph graph;
+  Bigram const model(graph);
+  std::size_t const tensors = graph.tensor_count();
+  CHECK(message_of<GraphError>([&] {
+          nn::LanguageModelStep(
+              model, {.seq = seq, .batch = batch, .purpose = Purpose::inference, .slots = 8});
+        }) == "language model: this one has no caches; see CachedLanguageModel");
+  CHECK(graph.tensor_count() == tensors);
+}

@@ -101,6 +101,16 @@ TEST_CASE("attention has either layout and dtype, and biases if wanted", "[nn][o
   CHECK(attention_result(true, false) != attention_result(false, false));
 }
 
+TEST_CASE("attention of a width that its heads do not divide is refused", "[nn][options]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  for (Index const heads : {0, 4})
+    CHECK(test::message_of<ShapeError>([&] {
+            nn::CausalSelfAttention(parameters, "attn", width, heads);
+          }) == concat("attention: width 6 is not divided by ", heads, " heads"));
+  CHECK(graph.tensor_count() == 0);
+}
+
 TEST_CASE("what an option leaves out is no parameter, and deviations are as asked for",
           "[nn][options]") {
   LogicalGraph graph;

@@ -99,6 +99,27 @@ TEMPLATE_LIST_TEST_CASE("recursive tasks compute Fibonacci numbers", "[runtime][
   });
 }
 
+TEMPLATE_LIST_TEST_CASE("a task that submits locks and unlocks as the driver does",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const handle = cell(runtime, 1);
+    std::string unlocked, left;
+    runtime.orchestrate(
+        [&, handle](auto& nested) {
+          unlocked = message_of<LifetimeError>([&] { nested.unlock(handle); });
+          (void)nested.lock(handle, Access::update);
+          left = message_of<LifetimeError>([&] { nested.wait_all(); });
+          nested.unlock(handle);
+          nested.wait_all();
+        },
+        updating(handle));
+    runtime.wait_all();
+    CHECK(contains(unlocked, "unlock: "));
+    CHECK(contains(unlocked, " is not locked"));
+    CHECK(left == "wait_all: 1 handles are locked: unlock them first");
+  });
+}
+
 TEMPLATE_LIST_TEST_CASE("an outer task ends when its tasks have, and its body need not wait",
                         "[runtime][nesting]", NestingRuntimes) {
   on_each<TestType>([](auto& runtime) {
