@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "nntile/runtime/regions.hh"
 #include "nntile/runtime/serial/nest.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
@@ -65,6 +66,25 @@ TEST_CASE("serial queues behind a token what names its buffers, and nothing else
   CHECK(runtime.done(both));
   CHECK(runtime.done(behind));
   CHECK(read(runtime, b) == 13);
+}
+
+TEST_CASE("in serial a buffer does not wait for what its record was before", "[runtime][serial]") {
+  Serial runtime;
+  TokenKeeper keeper;
+  auto const whole = cell(runtime, 1);
+  auto const held = runtime.region(whole, {0, 4, {}});
+  DataHandle const ended[] = {runtime.region(whole, {0, 1, {}}), runtime.region(whole, {1, 1, {}})};
+  submit(runtime, keep_codelet, {{held, Access::update}}, &keeper);
+  for (DataHandle const region : ended) runtime.retire(region);
+  (void)runtime.region(whole, {4, 4, {}});  // ends the records of both
+  auto const other = runtime.allocate(sizeof(long));
+  CHECK((other.index == ended[0].index || other.index == ended[1].index));
+  Event const behind = submit(runtime, keep_codelet, {{other, Access::write}}, &keeper);
+  CHECK(keeper.count() == 2);
+  keeper.at(0).complete();
+  CHECK_FALSE(runtime.done(behind));
+  keeper.at(1).complete();
+  runtime.wait_all();
 }
 
 TEST_CASE("in serial a task that submits passes no open one", "[runtime][serial]") {

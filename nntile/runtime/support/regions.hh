@@ -229,6 +229,7 @@ class Regions {
       for (Overlap const& other : part->list)
         static_cast<RegionPart*>(part_of(*other.buffer))->remove(buffer);
       buffer.state = 0;
+      buffer.look = 0;  // an open task on bytes of the region may have left it, and ends later
       buffer.part.store(nullptr, std::memory_order_relaxed);
       table_.records_.put_back(buffer);
     }
