@@ -275,6 +275,25 @@ TEMPLATE_TEST_CASE("regions are repeated by their bytes alone", "[testing][trans
   CHECK(expected[6].hashes == std::vector{hash(5 * patched + d + 1)});
 }
 
+TEST_CASE("a region is unlocked under whatever handle it was asked for", "[testing][transcript]") {
+  Transcribe<Serial> runtime;
+  auto const buffer = runtime.allocate(16);
+  auto const first = runtime.region(buffer, {0, 8, {}}),
+             second = runtime.region(buffer, {0, 8, {}});
+  for (int round = 0; round < 2; ++round) {
+    auto const bytes = runtime.lock(first, Access::write);
+    std::fill(bytes.begin(), bytes.end(), std::byte(7 + round));
+    runtime.unlock(second);
+  }
+  (void)runtime.lock(first, Access::read);
+  runtime.unlock(first);
+  auto const calls = runtime.transcript().calls;
+  REQUIRE(calls.size() == 6);
+  CHECK(calls[3].contents == std::vector<std::byte>(8, std::byte{7}));
+  CHECK(calls[4].contents == std::vector<std::byte>(8, std::byte{8}));
+  CHECK(calls[5].kind == CallKind::read);
+}
+
 TEST_CASE("the first task that differs in a region is reduced to what its bytes depend on",
           "[testing][transcript]") {
   Transcribe<Serial> recorder;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -145,12 +146,12 @@ template <class H> class TranscribedCalls {
 
   template <class Target> std::span<std::byte> lock(Target& target, Handle handle, Access access) {
     auto const bytes = target.lock(handle.inner, access);
-    locked_.push_back({handle.number, access, bytes});
+    locked_.push_back({handle, access, bytes});
     return bytes;
   }
   template <class Target> void unlock(Target& target, Handle handle) {
     auto const at = std::find_if(locked_.begin(), locked_.end(),
-                                 [&](Locked const& l) { return l.buffer == handle.number; });
+                                 [&](Locked const& l) { return are_same(l.handle, handle); });
     Call call{.kind = Kind::read, .buffer = handle.number};
     if (at != locked_.end()) call = end_of(*at);
     target.unlock(handle.inner);
@@ -165,10 +166,19 @@ template <class H> class TranscribedCalls {
 
  private:
   struct Locked {
-    std::uint32_t buffer;
+    Handle handle;
     Access access;
     std::span<std::byte> bytes;
   };
+
+  /// Whether both name one buffer: a region has a number for each call that has asked for it, and
+  /// where handles do not compare there is none.
+  static bool are_same(Handle const& one, Handle const& other) {
+    if constexpr (std::equality_comparable<H>)
+      return one.inner == other.inner;
+    else
+      return one.number == other.number;
+  }
 
   /// Sets `uses_` as well.
   Call submission(Kind kind, std::span<Use<Handle> const> uses, Hints const& hints,
@@ -195,9 +205,9 @@ template <class H> class TranscribedCalls {
   }
   Call end_of(Locked const& locked) const {
     bool const changes = writes(locked.access);
-    Call call{.kind = changes ? Kind::write : Kind::read, .buffer = locked.buffer};
+    Call call{.kind = changes ? Kind::write : Kind::read, .buffer = locked.handle.number};
     if (!changes) return call;
-    Region const* const region = part(locked.buffer);
+    Region const* const region = part(locked.handle.number);
     each_run(region != nullptr ? *region : Region{0, locked.bytes.size(), {}},
              [&](std::size_t begin, std::size_t end) {
                auto const run = locked.bytes.subspan(begin, end - begin);
