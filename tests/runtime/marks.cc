@@ -231,6 +231,22 @@ TEST_CASE("a buffer is discarded through what wraps its runtime", "[runtime][mar
   check(Transcribe<Serial>());
 }
 
+TEST_CASE("memory that is only read stays readable where no task can mark it", "[runtime][marks]") {
+  auto const check = [](auto&& runtime) {
+    long const value = 7;
+    auto const a = runtime.adopt(std::as_bytes(std::span(&value, 1)));
+    auto const b = cell(runtime);
+    mark_unsubmitted(runtime, a, "gelu: its output is read-only");
+    submit(runtime, copy_cell_codelet, {{b, Access::write}, {a, Access::read}}, 1L);
+    CHECK(read(runtime, b) == 8);
+  };
+  check(Serial());
+  check(Dynamic<Serial, Ring>("ring", {1, false, false}));
+  check(Record<Serial>());
+  check(Check<Serial>());
+  check(Transcribe<Serial>());
+}
+
 TEMPLATE_TEST_CASE("a retired buffer takes its mark along", "[runtime][marks]",
                    NNTILE_TEST_MODELS) {
   TestType runtime;

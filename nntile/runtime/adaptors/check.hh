@@ -8,6 +8,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "nntile/runtime/adaptors/checked_body.hh"
@@ -123,7 +124,7 @@ template <Runtime R> class Check {
   void discard(Handle handle)
   requires DiscardingRuntime<R> {
     runtime_.discard(handle.inner);
-    handle.buffer->written = false;
+    handle.buffer->written = handle.buffer->read_only;
   }
   auto drive(char const* call)
   requires DrivenRuntime<R> {
@@ -156,6 +157,7 @@ template <Runtime R> class Check {
     std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
     Handle const handle = watch(runtime_.adopt(bytes, place, release), bytes.size());
     handle.buffer->written = true;
+    handle.buffer->read_only = std::is_const_v<Byte>;
     handle.buffer->sum = sum;
     handle.buffer->summed = true;
     return handle;

@@ -39,6 +39,7 @@ struct WatchedBuffer {
   // of the driving thread
   std::uint64_t issued = 0;  // writes that were submitted; version, where all is done
   bool written = false;
+  bool read_only = false;
   bool retired = false;
   bool held = false;  // locked, for `locked`, at `view`
   Access locked = Access::read;
