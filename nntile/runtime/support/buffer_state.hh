@@ -29,7 +29,8 @@ inline std::string why_read_only(Buffer const& buffer) {
 }
 
 inline std::string why_unwritten(Buffer const& buffer) {
-  return buffer.is(Buffer::discarded)
+  Buffer const& whole = buffer.is(Buffer::region) ? *part_of(buffer)->division->whole : buffer;
+  return whole.is(Buffer::discarded)
              ? concat("the task that should have written ", describe(buffer), " was refused")
              : concat("nothing has written ", describe(buffer));
 }
