@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "nntile/runtime/starpu/starpu.hh"
 #endif
 #include "nntile/testing/conformance.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
@@ -232,6 +234,27 @@ TEST_CASE("all tasks that were submitted one by one are waited for, where the fi
   CHECK(Plain::waits == 3);  // for the one that all bindings go through first, too
   CHECK(runtime.done(event));
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEST_CASE("what a replay without memory leaves cannot be read", "[runtime][dynamic]") {
+  for (long passes = 0; passes < 16; ++passes) {
+    Mixed runtime("plain", {.workers = 1});
+    auto const program = record_sums(runtime);
+    auto const buffers = make_buffers(runtime);
+    bool refused = false;
+    test::fail_new_after(passes);
+    try {
+      (void)runtime.replay(program, buffers, bytes_of(parameters_of(1)));
+    } catch (std::bad_alloc const&) {
+      refused = true;
+    }
+    test::fail_new_after(-1);
+    INFO(passes);
+    if (refused)
+      CHECK_THROWS_AS(value_of(runtime, buffers[2]), Error);
+    else
+      CHECK(value_of(runtime, buffers[2]) == 16);
+  }
 }
 
 TEST_CASE("a recording with a binding, task or byte that is not there is an error",

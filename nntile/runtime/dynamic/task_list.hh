@@ -55,15 +55,17 @@ class TaskList {
   template <Runtime R>
   EventRange submit(R& runtime, std::span<typename R::Handle const> bindings,
                     std::span<std::byte const> block) const {
-    std::vector<Use<typename R::Handle>> uses;
-    for (Use<Binding> const& use : recording_.binding_uses)
-      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : use.access});
-    EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
+    // Takes its memory here: behind the first task what is written counts as written.
     DynamicArray<std::byte> patched;
     if (!recording_.patches.empty()) patched = recording_.arguments;
     recording_.patch(patched.data(), block);
     std::byte const* const arguments =
         patched.empty() ? recording_.arguments.data() : patched.data();
+    std::vector<Use<typename R::Handle>> uses;
+    uses.reserve(std::max(recording_.binding_uses.size(), std::size_t{recording_.most_uses}));
+    for (Use<Binding> const& use : recording_.binding_uses)
+      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : use.access});
+    EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
     for (Step const& step : recording_.steps) {
       uses.clear();
       for (Use<Binding> const& use : recording_.uses_of(step))
