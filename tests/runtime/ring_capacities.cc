@@ -376,6 +376,11 @@ TEST_CASE("room beyond the machine's memory is refused before any is taken",
                  "RingCapacities::records of 2147483648 need 240 bytes each, " + text));
   CHECK(contains(refused({.replays = 64, .program = {.prepared = 1u << 30}}),
                  "RingCapacities::program.prepared of all replays of 68719476736"));
+  CHECK(
+      contains(refused({.replays = 64, .program = {.tasks = 1u << 31}}),
+               "RingCapacities::program.tasks of all replays of 137438953472 need 16 bytes each"));
+  CHECK(contains(refused({.replays = 1, .program = {.varying = SIZE_MAX}}),
+                 "RingCapacities::replays of 1 need 18446744073709551615 bytes each"));
   CHECK(contains(refused({.replays = 64, .program = {.lines = most}}),
                  "RingCapacities::program.lines of all replays of 274877906880"));
 }

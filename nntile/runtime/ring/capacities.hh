@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Capacities of a ring, and what its heaps count.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -129,8 +130,10 @@ inline void check_memory(RingCapacities const& capacities) {
   std::uint64_t const replays = capacities.replays;
   check("program.prepared of all replays", replays * program.prepared,
         token + program.operands * operand);
+  check("program.tasks of all replays", replays * program.tasks, 16);
   check("program.lines of all replays", replays * program.lines, 64);
   check("program.bindings of all replays", replays * program.bindings, operand);
+  check("replays", replays, std::max<std::size_t>(program.varying, 1));
 }
 
 }  // namespace detail::ring
