@@ -149,3 +149,20 @@ TEMPLATE_LIST_TEST_CASE("memory of a buffer that the runtime allocated is not ad
     CHECK(test::read(runtime, buffer) == 4);
   }
 }
+
+TEST_CASE("room for regions beyond the machine's memory is refused",
+          "[runtime][regions][addresses]") {
+  Serial runtime;
+  auto const refused = [&](RegionRoom const& room) {
+    return message_of<OutOfMemory>([&] { runtime.reserve_regions(room); });
+  };
+  std::size_t const many = (std::size_t{1} << 61) + 1;
+  CHECK(contains(refused({.regions = 1, .overlaps = SIZE_MAX}),
+                 "reserve_regions: overlaps of 18446744073709551615 need 16 bytes each, and the "
+                 "machine has "));
+  CHECK(contains(refused({.regions = many}), "reserve_regions: regions of "));
+  CHECK(contains(refused({.buffers = many}), "reserve_regions: buffers of "));
+  CHECK(contains(refused({.buffers = 1, .regions_each = many}), "regions_each of "));
+  CHECK(contains(refused({.buffers = 1, .runs = many}), "runs of "));
+  runtime.reserve_regions({.regions = 4, .buffers = 2});
+}

@@ -114,11 +114,8 @@ namespace detail::ring {
 
 /// Throws OutOfMemory, before any of it is taken, for room that the machine's memory has not.
 inline void check_memory(RingCapacities const& capacities) {
-  std::size_t const all = support::physical_memory();
-  auto const check = [&](char const* name, std::uint64_t count, std::size_t bytes) {
-    if (all != 0 && count > all / bytes)
-      throw OutOfMemory(concat("ring: RingCapacities::", name, " of ", count, " need ", bytes,
-                               " bytes each, and the machine has ", all, " bytes of memory"));
+  auto const check = [](char const* name, std::uint64_t count, std::size_t bytes) {
+    support::check_room("ring: RingCapacities::", name, count, bytes);
   };
   check("buffers", capacities.buffers, 240);
   check("records", capacities.records, 240);  // at least: each heap lists its own beside

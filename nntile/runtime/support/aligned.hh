@@ -57,6 +57,16 @@ inline std::size_t physical_memory() noexcept {
              : static_cast<std::size_t>(pages) * static_cast<std::size_t>(bytes);
 }
 
+/// Throws OutOfMemory, before any of it is taken, for `count` things that the machine's memory has
+/// no room for. The two names begin the sentence.
+inline void check_room(char const* call, char const* name, std::uint64_t count,
+                       std::size_t bytes_each) {
+  std::size_t const all = physical_memory();
+  if (all != 0 && count > all / bytes_each)
+    throw OutOfMemory(concat(call, name, " of ", count, " need ", bytes_each,
+                             " bytes each, and the machine has ", all, " bytes of memory"));
+}
+
 inline void free_aligned(void* pointer) noexcept { std::free(pointer); }
 
 }  // namespace nntile::support

@@ -42,6 +42,8 @@ class RegionMap {
     return handle;
   }
 
+  /// Bytes that room for a handle takes at least, this table and the one before.
+  static constexpr std::size_t bytes_each() { return 8 * sizeof(Entry); }
   /// Makes room for `handles` valid handles at a time, and those that become void. Throws
   /// std::bad_alloc.
   void reserve(std::size_t handles) {

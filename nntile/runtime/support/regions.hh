@@ -9,6 +9,7 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/region.hh"
+#include "nntile/runtime/support/aligned.hh"
 #include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/buffer_table.hh"
 #include "nntile/runtime/support/division.hh"
@@ -100,8 +101,9 @@ class Regions {
       return buffer.generation == handle.generation && !has_lost_whole(buffer);
     });
   }
-  /// Makes room. Before the first region. Throws std::bad_alloc.
+  /// Makes room. Before the first region. Throws OutOfMemory, std::bad_alloc.
   void reserve(RegionRoom const& room) {
+    check(room);
     store().map.reserve(room.regions + room.buffers);
     // The whole of a buffer is one of those that its regions overlap.
     store().pool.reserve(room.regions, room.overlaps + 1, room.buffers, room.regions_each,
@@ -149,6 +151,21 @@ class Regions {
   }
 
  private:
+  /// Throws OutOfMemory for more than the machine's memory has room for.
+  static void check(RegionRoom const& room) {
+    auto const check_room = [](char const* name, std::size_t count, std::size_t bytes) {
+      support::check_room("reserve_regions: ", name, count, bytes);
+    };
+    std::size_t const run = 64, place = sizeof(void*) + sizeof(Overlap);
+    check_room("overlaps", room.overlaps, sizeof(Overlap));
+    check_room("regions_each", room.regions_each, place);
+    check_room("runs", room.runs, run);
+    check_room("regions", room.regions,
+               RegionMap::bytes_each() + sizeof(RegionPart) + room.overlaps * sizeof(Overlap));
+    check_room("buffers", room.buffers,
+               RegionMap::bytes_each() + sizeof(RegionDivision) + room.regions_each * place +
+                   room.runs * run);
+  }
   static RegionDivision& division_of(Buffer const& whole) noexcept {
     return RegionDivision::of(*part_of(whole)->division);
   }

@@ -100,7 +100,7 @@ template <class Self> class StorageCalls {
   Handle find(void const* address);
   Handle region_at(void const* address, Region const& shape);
   /// Makes room, so that within it making and ending regions takes no memory from the system, but
-  /// for records of buffers.
+  /// for records of buffers. Throws OutOfMemory, std::bad_alloc.
   void reserve_regions(RegionRoom const& room);
   void wait_and_retire(Handle handle) {
     Inside const inside(self(), "wait_and_retire");
