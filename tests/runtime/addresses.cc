@@ -150,6 +150,23 @@ TEMPLATE_LIST_TEST_CASE("memory of a buffer that the runtime allocated is not ad
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("const memory that begins with a buffer by address has a region there",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  for (bool const long_first : {true, false}) {
+    TestType runtime;
+    long const memory[2] = {1, 2};
+    auto const all = std::as_bytes(std::span(memory));
+    DataHandle const first = runtime.adopt(all.first(long_first ? 16 : 8));
+    DataHandle const second = runtime.adopt(all.first(long_first ? 8 : 16));
+    DataHandle const whole = long_first ? first : second;
+    (void)runtime.region_at(memory, {0, 8, {}});
+    (void)runtime.region(whole, {8, 8, {}});
+    DataHandle const begin = runtime.region(whole, {0, 8, {}});
+    CHECK_FALSE((begin == first || begin == second));
+    CHECK(read(runtime, begin) == 1);
+  }
+}
+
 TEST_CASE("room for regions beyond the machine's memory is refused",
           "[runtime][regions][addresses]") {
   Serial runtime;

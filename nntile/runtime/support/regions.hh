@@ -203,7 +203,8 @@ class Regions {
     if (region.steps.empty() && region.offset == 0 && region.bytes == whole.bytes) return &whole;
     if (!whole.is(Buffer::divided)) return nullptr;
     auto const is_it = [&](DataHandle handle) {
-      if (!live(handle)) return false;
+      // Const memory may begin with a whole buffer that the map knows by its address.
+      if (!live(handle) || !table_[handle.index].is(Buffer::region)) return false;
       Part const& part = *part_of(table_[handle.index]);
       return part.division->whole == &whole &&
              static_cast<RegionPart const&>(part).region == region;
