@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Buffers and regions by their addresses.
+#include <cstring>
 #include <deque>
 #include <thread>
 
@@ -148,6 +149,31 @@ TEMPLATE_LIST_TEST_CASE("memory of a buffer that the runtime allocated is not ad
     test::submit(runtime, put_codelet, {{buffer, Access::write}}, 4);
     CHECK(test::read(runtime, buffer) == 4);
   }
+}
+
+TEMPLATE_LIST_TEST_CASE("a retired buffer is not found while its tasks run",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  static constexpr Codelet show{"show",
+                                +[](KernelCall const& call) noexcept -> Status {
+                                  void* const address = call.buffers[0];
+                                  std::memcpy(call.buffers[1], &address, sizeof address);
+                                  return {};
+                                },
+                                nullptr, nullptr};
+  TokenKeeper keeper;
+  TestType runtime;
+  auto const buffer = runtime.allocate(sizeof(long)), kept = runtime.allocate(sizeof(void*));
+  submit(runtime, show, {{buffer, Access::write}, {kept, Access::write}});
+  Event const last = submit(runtime, keep_codelet, {{buffer, Access::update}}, &keeper);
+  void* address;
+  std::memcpy(&address, runtime.lock(kept, Access::read).data(), sizeof address);
+  runtime.unlock(kept);
+  runtime.retire(buffer);
+  CHECK(runtime.find(address) == DataHandle{});
+  CHECK_THROWS_AS(runtime.region_at(address, {0, 4, {}}), LifetimeError);
+  while (keeper.count() == 0) (void)runtime.done(last);
+  keeper.at(0).complete();
+  runtime.wait_all();
 }
 
 TEMPLATE_LIST_TEST_CASE("const memory that begins with a buffer by address has a region there",

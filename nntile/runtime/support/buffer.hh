@@ -42,7 +42,7 @@ struct alignas(64) Buffer {
   static constexpr State off_host = 128;    // the host's code must not touch it
   static constexpr State dropped = 256;     // to be retired when it is unlocked
   static constexpr State ranged = 512;      // its memory is among the ranges of addresses
-  static constexpr State ended = 1024;      // of a heap of the ring: its handle is void
+  static constexpr State ended = 1024;      // its handle is void; tasks may be using it
   static constexpr State unordered = 2048;  // some task accesses it in no order
   static constexpr State adopted = 4096;    // the caller's memory
   static constexpr State discarded = 8192;  // has become unwritten again, perhaps more than once

@@ -272,7 +272,7 @@ class BufferTable {
     if (buffer.is(Buffer::locked | Buffer::divided | Buffer::region)) [[unlikely]]
       begin_retire_parts(buffer);
     scopes_.leave(buffer, records_);
-    ++buffer.generation;
+    end(buffer);
     return buffer;
   }
 
@@ -299,7 +299,7 @@ class BufferTable {
     buffer.state = 0;
     records_.put_back(buffer);
   }
-  /// For a lent record that a handle names: from here on the handle is void.
+  /// For a record that a handle names, a lent one, too: from here on the handle is void.
   static void end(Buffer& buffer) noexcept {
     ++buffer.generation;
     buffer.set(Buffer::ended);

@@ -73,7 +73,8 @@ class Regions {
   /// ranges.
   template <class InHeaps> DataHandle find(void const* byte, InHeaps in_heaps) {
     if (!table_.is_found_) {
-      for (std::uint32_t i = 0; i < table_.count(); ++i) table_.enter_ranges(table_[i]);
+      for (std::uint32_t i = 0; i < table_.count(); ++i)
+        if (!table_[i].is(Buffer::ended)) table_.enter_ranges(table_[i]);
       table_.is_found_ = true;
     }
     if (Buffer const* const buffer = in_heaps(byte)) return table_.handle_of(*buffer);
@@ -215,6 +216,7 @@ class Regions {
     for (auto const& part : division_of(whole).parts) {
       if (!(part->region == region)) continue;
       part->ended = false;  // tasks may still be naming it under the void handle
+      part->buffer->drop(Buffer::ended);
       remember(*part->buffer, region);
       return part->buffer;
     }
