@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Attention of fast numerics by tensor cores, a block of threads for 128 or 64 queries of a head
 // and online softmax over blocks of keys. What it has not is the exact kernel's: heads of other
-// sizes than 64 and 128, tasks that are part of a chain, caches, operands that are not aligned.
+// sizes than 64 and 128, tasks that are part of a chain, caches, operands that are not aligned, and
+// derivatives without a workspace, which not every runtime lends, or of more queries than it holds.
 // Bound: products of tensor cores, 4 d flops a pair. Source: Dao 2023, FlashAttention-2.
 #include "nntile/ops/attention.hh"
 
@@ -247,12 +248,14 @@ template <class T, int d> struct FastAttention {
 template <class Op>
 bool is_for_tensor_cores(ops::AttentionArgs const& args, KernelCall const& call,
                          std::size_t shared) {
-  constexpr int pointers = std::same_as<Op, ops::Attention> ? 4 : 10;
+  constexpr bool forward = std::same_as<Op, ops::Attention>;
+  constexpr int pointers = forward ? 4 : 10;
   Index const heads = Index{args.h} * args.b;
   return args.keys.first && args.keys.last && args.queries.first && args.queries.last &&
          !args.finishing && args.diagonal >= 0 && args.scale > 0 && args.i > 0 && args.j > 0 &&
          heads > 0 && args.i + args.j < INT32_MAX / 2 &&
          (args.i + args.j) / 16 * heads < INT32_MAX && shared <= most_shared() &&
+         (forward || (call.workspace != nullptr && args.i <= backward_queries)) &&
          whole_vectors(call.buffers, pointers);
 }
 

@@ -8,14 +8,16 @@
 
 namespace nntile::kernels::cuda::sdpa {
 
-/// Bytes in which numbers of queries lie between the kernels: 512 Ki queries of heads at once.
-inline constexpr std::uint32_t backward_workspace = 4u << 20;
+/// Queries of heads whose numbers lie between the kernels at once, and their bytes.
+inline constexpr Index backward_queries = 512 << 10;
+inline constexpr std::uint32_t backward_workspace = backward_queries * 2 * sizeof(float);
 
 template <class T, int d> struct FastAttentionBackward {
   using Operand = ops::AttentionBackward::Operand;
   using Call = DeviceCall<ops::AttentionBackward>;
   static constexpr int threads = 128, warps = threads / warp_size;
   static constexpr int padding = 128;  // queries of which numbers are there are a multiple of it
+  static_assert(backward_queries % padding == 0);
 
   /// Of a query: log2(e) max + log2(sum), and sum_d dout out.
   struct Numbers {
@@ -377,14 +379,14 @@ template <class T, int d> struct FastAttentionBackward {
     return launch({order.blocks(), Kernel::shared_bytes}, stream, Kernel{call, heads, order});
   }
 
-  /// As many heads at once as the workspace has numbers for.
+  /// As many heads at once as the workspace has numbers for, one at least.
   static Status enqueue(KernelCall const& from, void* stream) noexcept {
     Call const call(from);
     ops::AttentionArgs const& args = call.arguments.args;
     Index const all = Index{args.h} * args.b;
     Heads heads{0, 0, static_cast<float*>(from.workspace),
                 (args.i + padding - 1) / padding * padding};
-    Index const most = backward_workspace / static_cast<Index>(sizeof(Numbers)) / heads.padded;
+    Index const most = backward_queries / heads.padded;
     Status status;
     for (; status.ok() && heads.first < all; heads.first += heads.count) {
       heads.count = all - heads.first < most ? all - heads.first : most;

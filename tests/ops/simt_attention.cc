@@ -207,6 +207,34 @@ TEST_CASE("attention of operands that are not aligned is the exact kernel's",
   }
 }
 
+TEST_CASE("a derivative that is lent no workspace is the exact kernel's", "[ops][simt_attention]") {
+  alignas(16) bf16_t rows[10][64] = {};
+  alignas(16) float statistics[2][4] = {{0}, {1}};
+  simt::set_seed(1);
+  kernels::KernelList const list = kernels::cuda::attention_fast_kernels;
+  Codelet const* codelet = list.codelets;
+  while (codelet->computation->op != type_number<ops::AttentionBackward>) ++codelet;
+  REQUIRE(codelet->computation->element == DType::bf16);
+  std::vector<float> block(codelet->device_workspace / sizeof(float));
+  ops::AttentionArgs args{};
+  args.d = 64, args.h = 1, args.i = 1, args.j = 1, args.b = 1, args.diagonal = 1, args.scale = 1;
+  Arguments<ops::AttentionBackward> given{args, {}};
+  void* operands[10];
+  for (std::size_t o = 0; o < 10; ++o) {
+    given.operands.add(OperandIndex(o));
+    operands[o] = o == 4 || o == 5 ? static_cast<void*>(statistics[o - 4]) : rows[o];
+  }
+  char text[status_text_bytes] = {};
+  for (bool const lent : {true, false}) {
+    void* const workspace = lent ? block.data() : nullptr;
+    std::uint64_t const before = simt::counts().products;
+    Status const status = codelet->cuda({operands, &given, text, workspace}, nullptr);
+    INFO((status.ok() ? "" : status.error));
+    CHECK(status.ok());
+    CHECK((simt::counts().products > before) == lent);
+  }
+}
+
 TEST_CASE("attention by tensor cores keeps NaN and infinity to the rows that have them",
           "[ops][simt_attention]") {
   OpCase const c = forward_case({64, 1, 80, 100}, {});
