@@ -110,6 +110,9 @@ template <class Op> consteval bool checked_op() {
         has_result<Op>(),
         "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
     if constexpr (requires { requires Op::elementwise; }) {
+      static_assert(Op::alike(),
+                    "operands of an elementwise op have the same axes and the op's dtype, and all "
+                    "but the last, the result, are read");
       static_assert(Op::applies(),
                     "an elementwise op needs `template <class V> static constexpr V apply(Attrs "
                     "const&, V x, V y, ...)`: a value for each operand but the last, the result");

@@ -33,7 +33,7 @@ concept HasDtypes = HasTypes<Op> || requires { Op::dtypes; };
 /// Not Elementwise, or as that base asks.
 template <class Op>
 concept FitsElementwise = !requires { requires Op::elementwise; } || requires {
-  requires Op::applies() && (!Op::updates() || Op::has_beta());
+  requires Op::alike() && Op::applies() && (!Op::updates() || Op::has_beta());
 };
 
 }  // namespace detail

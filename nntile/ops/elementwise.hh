@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <string_view>
 #include <utility>
 
 #include "nntile/ops/call.hh"
@@ -48,9 +49,9 @@ template <class Attrs> struct ElementwiseArgs {
 
 /// Base of elementwise ops. The op adds name, Operand, operands, fields, gradient and
 ///   template <class V> static constexpr V apply(Attrs const&, V x, V y, ...)
-/// one value per operand that is read, in their order; the last operand is the result. An `update`
-/// result becomes beta*dst + apply(...), where beta is an attribute, and is not looked at when beta
-/// is 0.
+/// one value per operand that is read, in their order; the last operand is the result. All have the
+/// same axes and the op's dtype. An `update` result becomes beta*dst + apply(...), where beta is an
+/// attribute, and is not looked at when beta is 0.
 template <class Op, class OpAttrs> struct Elementwise {
   using Attrs = OpAttrs;
   using Args = ElementwiseArgs<Attrs>;
@@ -63,6 +64,19 @@ template <class Op, class OpAttrs> struct Elementwise {
     OperandSet set;
     for (std::size_t o = 0; o + 1 < Op::operands.size(); ++o) set.add(OperandIndex(o));
     return set;
+  }
+  /// Whether the operands are alike: one element of each is at one place. All but the last are
+  /// read, and that is written or updated.
+  static constexpr bool alike() {
+    OperandInfo const& last = Op::operands.back();
+    for (std::size_t o = 0; o < Op::operands.size(); ++o) {
+      OperandInfo const& each = Op::operands[o];
+      if (each.kind != Kind::element || each.carry != Carry::none ||
+          std::string_view(each.axes) != last.axes)
+        return false;
+      if (o + 1 < Op::operands.size() && each.access != Access::read) return false;
+    }
+    return last.access == Access::write || last.access == Access::update;
   }
   /// Whether `apply` takes the operands that are read, as V.
   template <class V> static constexpr bool applies() {
@@ -83,7 +97,7 @@ template <class Op, class OpAttrs> struct Elementwise {
                                       .padding = by_columns() ? Padding::any : Padding::none};
 
   static Args args(Attrs const& attrs, TileRange const& range) {
-    Args args{range.extent('i'), attrs};
+    Args args{range.elements(result()), attrs};
     if constexpr (by_columns())
       args.columns = columns_of<most_elementwise_columns>(range, Op::operands.size(), args.n);
     return args;

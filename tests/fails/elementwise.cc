@@ -2,6 +2,9 @@
 // error: an elementwise op whose result is of Access::update needs `double beta` in its Attrs
 // error: an elementwise op needs `template <class V> static constexpr V apply
 // error: an elementwise op needs `template <class V> static constexpr V apply
+// error: operands of an elementwise op have the same axes and the op's dtype
+// error: operands of an elementwise op have the same axes and the op's dtype
+// error: operands of an elementwise op have the same axes and the op's dtype
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an elementwise op of one's own.
 #include "nntile/ops/elementwise.hh"
@@ -17,7 +20,27 @@ struct MyAttrs {
 struct MyOp : Elementwise<MyOp, MyAttrs> {
   static constexpr char const* name = "my";
   enum class Operand : std::uint8_t { x, y, z };
+#if NNTILE_FAIL == 5
+  static constexpr Operands operands{{"x", "i... j"},
+                                     {"y", "j"},
+                                     { "z",
+                                       "i... j",
+                                       Access::update }};
+#elif NNTILE_FAIL == 6
+  static constexpr Operands operands{{"x", "i..."},
+                                     {"y", "i...", Access::read, Kind::boolean},
+                                     { "z",
+                                       "i...",
+                                       Access::update }};
+#elif NNTILE_FAIL == 7
+  static constexpr Operands operands{{"x", "i..."},
+                                     {"y", "i...", Access::write},
+                                     { "z",
+                                       "i...",
+                                       Access::update }};
+#else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}, {"z", "i...", Access::update}};
+#endif
 #if NNTILE_FAIL == 2
   static constexpr Fields fields{};
 #else

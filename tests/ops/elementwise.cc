@@ -17,6 +17,19 @@ using test::op_case;
 test::Cuts const uneven{{"i0", {1, 34}}, {"i1", {5, 4}}};
 Shape const wide{35, 9};
 
+/// Of four operands, whose axes have another letter than those of the library's ops.
+struct Between : Elementwise<Between, ops::CopyAttrs> {
+  static constexpr char const* name = "between";
+  enum class Operand : std::uint8_t { x, y, part, z };
+  static constexpr Operands operands{
+      {"x", "n..."}, {"y", "n..."}, {"part", "n..."}, {"z", "n...", Access::write}};
+  static constexpr Fields fields{};
+  static constexpr char const* no_gradient = "it is not needed";
+  template <class V> static constexpr V apply(Attrs const&, V x, V y, V part) {
+    return x + part * (y - x);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("add is a weighted sum", "[ops][elementwise]") {
@@ -110,6 +123,18 @@ TEST_CASE("elementwise ops take one element and lengths around a register", "[op
     auto c = op_case<ops::Gelutanh>({}, {Shape{n}, Shape{n}});
     c.scale = 4;
     test::check_op(c);
+  }
+}
+
+TEST_CASE("an elementwise op of four operands computes every element", "[ops][elementwise]") {
+  auto const c = op_case<Between>({}, {wide, wide, wide, wide});
+  auto const operands = test::make_operands(c, DType::fp32, true);
+  for (test::Cuts const& cuts : {test::Cuts{}, test::Cuts{{"n0", {1, 34}}, {"n1", {5, 4}}}}) {
+    auto const got = test::run_kernel(c, DType::fp32, operands, {.cuts = cuts});
+    for (Index i = 0; i < got[3].count(); ++i) {
+      double const x = got[0].get(i), y = got[1].get(i), part = got[2].get(i);
+      CHECK(got[3].get(i) == x + part * (y - x));
+    }
   }
 }
 
