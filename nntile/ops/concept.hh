@@ -5,6 +5,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <exception>
 #include <span>
 #include <type_traits>
 
@@ -49,7 +51,7 @@ concept FitsElementwise = !requires { requires Op::elementwise; } || requires {
 ///   Args       what a kernel sees besides buffers; args(attrs, range) fills it for one tile task
 ///   hooks      the optional facts; {} where there is none
 ///   reference  the definition, sequential: reference<T>(args, buffers), the oracle when T is double;
-///              or `no_reference`, the reason
+///              where it returns a failed Status, or throws, its task fails; or `no_reference`, the reason
 ///   gradient   gradient(builder) appends the nodes of its derivative: reads values by operand(name), so that
 ///              overwritten ones are refused, and ends with keep(result, beta) where a result is updated;
 ///              or `no_gradient`, the reason
@@ -164,13 +166,30 @@ concept HasReference = requires(typename Op::Args const& args, Buffers<Op> buffe
   Op::template reference<stored_t<dtypes>...>(args, buffers);
 };
 
+/// The outcome of a body that may throw. One function for all, so that none compiles it anew.
+inline Status outcome_of(Status (*body)(KernelCall const&), KernelCall const& call) noexcept {
+  try {
+    return body(call);
+  } catch (std::exception const& error) {
+    if (*error.what() == 0) return {"its reference threw"};
+    std::strncpy(call.text, error.what(), status_text_bytes - 1);
+    call.text[status_text_bytes - 1] = 0;
+    return {call.text};
+  } catch (...) {
+    return {"its reference threw what is no std::exception"};
+  }
+}
+
 template <class Op, class... Types> Status run_reference(KernelCall const& call) noexcept {
-  auto const args = arguments<Op>(call);
-  Buffers<Op> const buffers(call);
-  if constexpr (std::same_as<decltype(Op::template reference<Types...>(args, buffers)), Status>)
-    return Op::template reference<Types...>(args, buffers);
-  else
-    return Op::template reference<Types...>(args, buffers), Status{};
+  constexpr auto body = [](KernelCall const& its) -> Status {
+    auto const args = arguments<Op>(its);
+    Buffers<Op> const buffers(its);
+    if constexpr (std::same_as<decltype(Op::template reference<Types...>(args, buffers)), Status>)
+      return Op::template reference<Types...>(args, buffers);
+    else
+      return Op::template reference<Types...>(args, buffers), Status{};
+  };
+  return outcome_of(body, call);
 }
 
 template <class Op, DType... dtypes>

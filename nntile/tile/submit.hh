@@ -225,14 +225,14 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     for (auto const& [at, access] : tile.uses)
       if (label.tensor == nullptr && writes(access)) label = {operands_[at.operand].name, at.tile};
     if (failed_ != nullptr) return mark(tile, label);
-    alignas(16) std::byte args[max_args_bytes];
-    if (tile.combines)
-      write_combine_arguments(call_, tile, args);
-    else
-      call_.op->args(call_.attrs, tile.range, args);
-    Cost cost;
-    if constexpr (CostedRuntime<R>) cost = cost_of(call_, tile);
     try {
+      alignas(16) std::byte args[max_args_bytes];
+      if (tile.combines)
+        write_combine_arguments(call_, tile, args);
+      else
+        call_.op->args(call_.attrs, tile.range, args);
+      Cost cost;
+      if constexpr (CostedRuntime<R>) cost = cost_of(call_, tile);
       inplace_vector<Use<Handle>, max_operands> uses;
       for (auto const& [at, access] : tile.uses) uses.push_back({handle_of(at), access});
       OpInfo const& op = tile.combines ? *combine_op : *call_.op;

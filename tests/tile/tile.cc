@@ -10,6 +10,7 @@
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/one_to_one.hh"
 #include "tests/support/runtimes.hh"
 #include "tests/support/skip.hh"
 
@@ -26,6 +27,30 @@ template <class R> Tile<float, R> filled(R& runtime, float value, char const* na
 
 // 0.8411919906082768 = gelutanh(1), by a calculator of 50 digits.
 constexpr double gelutanh_of_1 = 0.8411919906082768;
+
+/// y = x where that is 0 or more, of the first tile alone if `first`.
+struct Picky : OneToOne {
+  static constexpr char const* name = "picky";
+  struct Attrs {
+    bool first = false;
+  };
+  static constexpr Fields fields{field<&Attrs::first>("first")};
+  static constexpr Hooks<Attrs> hooks{};
+  static Args args(Attrs const& attrs, TileRange const& range) {
+    if (attrs.first && range.begin('i') > 0) throw ValueError("picky: not of the first tile");
+    return {range.extent('i')};
+  }
+  template <Element T>
+  requires std::same_as<T, float>
+  static void reference(Args const& args, Buffers<Picky> buffers) {
+    for (Index i = 0; i < args.n; ++i) {
+      float const x = buffers.at<float const>(Operand::x)[i];
+      if (x < 0) throw ValueError("below 0");
+      buffers.at<float>(Operand::y)[i] = x;
+    }
+  }
+};
+constexpr Call<Picky> picky{};
 
 }  // namespace
 
@@ -222,4 +247,27 @@ TEST_CASE("a tile that is read or locked too early is missed by its name", "[til
   CHECK(message_of<LifetimeError>([&] {
           tile.write(std::vector<float>(4));
         }).starts_with("tile 'weights': lock: "));
+}
+
+TEST_CASE("a reference that throws fails its task", "[tile][tile]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({4}, {2}), "x"), y(runtime, Tiling({4}, {2}), "y");
+  x.write(std::vector<float>{1, 2, 3, -4});
+  CHECK(message_of<TaskError>([&] { picky(x, y); }) ==
+        "picky of tensor 'y', tile 1 (task 2) failed: below 0");
+  x.write(std::vector<float>{1, 2, 3, 4});
+  picky(x, y);
+  CHECK(y.read() == x.read());
+}
+
+TEST_CASE("a tile whose arguments cannot be made is not read as it was before", "[tile][tile]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({4}, {2}), "x"), y(runtime, Tiling({4}, {2}), "y");
+  x.write(std::vector<float>{1, 2, 3, 4});
+  y.write(std::vector<float>(4, 9));
+  CHECK(message_of<ValueError>([&] { picky({.first = true}, x, y); }) ==
+        "picky: not of the first tile");
+  CHECK(y.lock<Access::read>(0)[1] == 2);
+  CHECK(contains(message_of<TaskError>([&] { (void)y.lock<Access::read>(1); }),
+                 "tile 1 (task 2) failed: picky: not of the first tile"));
 }
