@@ -90,11 +90,14 @@ inline void check_isa(char const* who, Isa isa) {
 }
 
 /// The part of the hints that a runtime lacks, or that no device is; empty if there is none. A
-/// device that the runtime lacks is no fault: its tasks run elsewhere.
+/// device that the runtime lacks is no fault: its tasks run elsewhere. A kind of workers is between
+/// a task and the runtime, which refuses one that it has none of.
 inline std::string absent(Hints const& hints, Workers const& workers) {
   auto const beyond = [](int given, int count) { return given < -1 || given >= count; };
   int const count = workers.cpu + workers.cuda, nodes = 1 + workers.cuda;
-  if (beyond(hints.worker, count))
+  constexpr int first_kind = any_of(WorkerKind::cpu);  // the others are below it
+  bool const is_kind = hints.worker <= first_kind && hints.worker > first_kind - worker_kinds;
+  if (!is_kind && beyond(hints.worker, count))
     return concat("worker ", hints.worker, " is not one of the runtime's ", count,
                   "; they count from 0, and -1 is any");
   if (beyond(hints.node, nodes))

@@ -161,6 +161,21 @@ TEST_CASE("a worker or memory that is not there is refused with their number",
   CHECK(submitted(runtime).empty());
 }
 
+TEST_CASE("a call names a kind of workers, and the ring refuses one that it has none of",
+          "[tile][execution]") {
+  Ring runtime(RuntimeOptions{.workers = 2}, {}, {.cube = 1});
+  auto const a = filled(runtime, "a"), b = filled(runtime, "b");
+  auto const call = [&](int worker) { add.async({.hints = {.worker = worker}}, a, a, b).wait(); };
+  for (WorkerKind const kind : {WorkerKind::cpu, WorkerKind::cube}) {
+    call(any_of(kind));
+    CHECK(b.read() == std::vector<float>(64, 2));
+  }
+  CHECK(contains(message_of<ValueError>([&] { call(any_of(WorkerKind::vector)); }),
+                 "workers of kind vector"));
+  CHECK(contains(message_of<ValueError>([&] { call(any_of(WorkerKind::vector) - 1); }),
+                 "is not one of the runtime's 2"));
+}
+
 TEST_CASE("a device that the runtime lacks is no fault of a hint", "[tile][execution]") {
   Runtime1 runtime;
   auto const a = filled(runtime, "a"), b = filled(runtime, "b");
