@@ -155,6 +155,10 @@ void copy_strided(V& values, Shape const& shape, std::type_identity<T>, std::str
   } else if constexpr (!in && std::is_const_v<Value>) {
     static_assert(in, "read: a view to read into has elements that are not const");
   } else {
+    if constexpr (SpanView<V>)
+      if (auto const rank = static_cast<std::size_t>(values.rank()); rank > max_rank)
+        throw ShapeError(
+            concat(who, ": a view of ", rank, " dimensions for shape ", to_string(shape)));
     auto const view = detail::strided(values, shape.size());
     detail::check_view(view, shape, who, in);
     Index const step = shape.empty() ? 1 : view.stride(0);

@@ -114,6 +114,16 @@ TEST_CASE("views that do not fit are refused in words", "[tile][views]") {
   CHECK_THROWS_AS(tile.read(Mdspan<float, 2>{nullptr, {3, 4}, {1, 3}}), ValueError);
 }
 
+TEST_CASE("a view of more dimensions than a tensor has is refused by the tile's name",
+          "[tile][views]") {
+  Serial runtime;
+  Tile<float, Serial> const tile(runtime, {1}, "small");
+  float value = 1;
+  Mdspan<float, 9> const deep{&value, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}};
+  CHECK(message_of<ShapeError>([&] { tile.write(deep); }) ==
+        "tile 'small': a view of 9 dimensions for shape {1}");
+}
+
 TEST_CASE("a refused view leaves the tile as it was", "[tile][views]") {
   Serial runtime;
   Tile<float, Serial> const tile(runtime, {2}, "a");
