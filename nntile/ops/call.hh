@@ -48,6 +48,17 @@ template <class Op> consteval bool has_result() {
   return false;
 }
 
+/// Whether each narrow carry has its result: see result_of_carry.
+template <class Op> consteval bool carries_have_results() {
+  int results = 0, carries = 0;
+  for (OperandInfo const& operand : Op::operands) {
+    if (operand.carry == Carry::narrow) ++carries;
+    if (operand.carry == Carry::none && operand.kind == Kind::element && writes(operand.access))
+      ++results;
+  }
+  return carries <= results;
+}
+
 /// Says which member an op lacks, or has of another kind. What OpStruct demands, in words.
 template <class Op> consteval bool checked_op() {
   static_assert(Empty<Op>, "an op is an empty struct: its constants are in Attrs");
@@ -109,6 +120,10 @@ template <class Op> consteval bool checked_op() {
     static_assert(
         has_result<Op>(),
         "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
+    static_assert(
+        carries_have_results<Op>(),
+        "an operand of Carry::narrow holds sums of a result of the op's own dtype, the n-th of "
+        "the n-th such result, and there are fewer results");
     if constexpr (requires { requires Op::elementwise; }) {
       static_assert(Op::alike(),
                     "operands of an elementwise op have the same axes and the op's dtype, and all "

@@ -8,6 +8,7 @@
 // error: an op needs `template <Element T> static void reference\(Args const&, Buffers<Op>\)`, or `no_reference`, the reason why not
 // error: an op needs `static constexpr Hooks<Attrs> hooks`, \{\} where it has none
 // error: an op has a result: an operand of Access::write, Access::update or Access::accumulate
+// error: an operand of Carry::narrow holds sums of a result of the op's own dtype
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -25,11 +26,18 @@ struct MyOp {
   static constexpr char const* name = "my";
 #if NNTILE_FAIL == 4
   enum class Operand : std::uint8_t { y, x };
+#elif NNTILE_FAIL == 11
+  enum class Operand : std::uint8_t { x, y, carry };
 #else
   enum class Operand : std::uint8_t { x, y };
 #endif
 #if NNTILE_FAIL == 10
   static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}};
+#elif NNTILE_FAIL == 11
+  static constexpr Operands operands{
+      {"x", "i..."},
+      {"y", "i...", Access::update, Kind::fp32},
+      {"carry", "i...", Access::update, Kind::accumulator, Carry::narrow}};
 #else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
 #endif
