@@ -77,11 +77,11 @@ class TileRange {
     AxisTiling const& tiling = *tilings_[id];
     axes_[id] = {tile, tiling.begin(tile), tiling.size(tile), 0, tiling.size(tile)};
   }
-  /// The axis of a letter of one dimension.
+  /// The axis of a letter of one dimension. Throws ShapeError where no operand has that.
   std::size_t axis_of(char letter) const {
-    std::size_t id = 0;
-    while (table_->axes[id].group != letter) ++id;
-    return id;
+    for (std::size_t id = 0; id < axes_.size(); ++id)
+      if (table_->axes[id].group == letter) return id;
+    throw ShapeError(concat("an op's args ask for axis '", letter, "', which no operand has"));
   }
 
   /// Elements along a group that the task takes.

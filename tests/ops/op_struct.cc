@@ -355,3 +355,12 @@ TEST_CASE("an axis that no operand of the call gives an extent is named", "[ops]
   CHECK(error({"y", "i k", Access::write}) ==
         "op: the extent of axis 'k' of operand y follows from no operand; declare it and pass it");
 }
+
+TEST_CASE("a letter that no operand of an op has is refused", "[ops][op_struct]") {
+  AxisTable table;
+  table.axes.push_back({'i', 0, false, 4});
+  TileRange const range(table);
+  CHECK(range.axis_of('i') == 0);
+  CHECK(message_of<ShapeError>([&] { (void)range.rest('z'); }) ==
+        "an op's args ask for axis 'z', which no operand has");
+}
