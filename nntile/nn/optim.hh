@@ -99,7 +99,7 @@ class AdamW {
     if (options.clip > 0 && !updates.empty()) scale = clip_scale_of(updates, options.clip);
     for (Update const& update : updates) {
       TensorSpec spec = graph_.tensor_of(update.parameter).spec;
-      spec.dtype = options.states.value_or(spec.dtype);
+      if (options.states) spec.dtype = checked_states(*options.states, update.parameter);
       bool const narrow =
           update.parameter.dtype() == DType::fp32 && update.gradient.dtype() != DType::fp32;
       Node const gradient = narrow || update.gradient.dtype() == spec.dtype
@@ -121,6 +121,19 @@ class AdamW {
       else
         step(adamw_step);
     }
+  }
+
+  /// Throws TypeError where adamw_step takes no states of that dtype beside the parameter.
+  static DType checked_states(DType states, Node const& parameter) {
+    std::string list;
+    for (ElementTypes const& each : optimizer_types) {
+      if (each.element != parameter.dtype()) continue;
+      if (each.second == states) return states;
+      list += concat(list.empty() ? "" : " or ", name_of(each.second));
+    }
+    throw TypeError(concat("adamw: states of ", name_of(states), ", but parameter '",
+                           parameter.name(), "' is ", name_of(parameter.dtype()),
+                           ", and has states of ", list.empty() ? "no dtype" : list));
   }
 
   Node state(TensorSpec const& spec, std::string const& name) {
