@@ -48,6 +48,16 @@ template <class Op> consteval bool has_result() {
   return false;
 }
 
+/// Whether hidden operands stand behind those that calls give.
+template <class Op> consteval bool hidden_stand_last() {
+  bool hidden = false;
+  for (OperandInfo const& operand : Op::operands) {
+    if (hidden && operand.carry == Carry::none) return false;
+    hidden = operand.carry != Carry::none;
+  }
+  return true;
+}
+
 /// Whether each narrow carry has its result: see result_of_carry.
 template <class Op> consteval bool carries_have_results() {
   int results = 0, carries = 0;
@@ -120,6 +130,8 @@ template <class Op> consteval bool checked_op() {
     static_assert(
         has_result<Op>(),
         "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
+    static_assert(hidden_stand_last<Op>(),
+                  "hidden operands, of a Carry, stand last: those before are what a call gives");
     static_assert(
         carries_have_results<Op>(),
         "an operand of Carry::narrow holds sums of a result of the op's own dtype, the n-th of "

@@ -9,6 +9,7 @@
 // error: an op needs `static constexpr Hooks<Attrs> hooks`, \{\} where it has none
 // error: an op has a result: an operand of Access::write, Access::update or Access::accumulate
 // error: an operand of Carry::narrow holds sums of a result of the op's own dtype
+// error: hidden operands, of a Carry, stand last: those before are what a call gives
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -28,6 +29,8 @@ struct MyOp {
   enum class Operand : std::uint8_t { y, x };
 #elif NNTILE_FAIL == 11
   enum class Operand : std::uint8_t { x, y, carry };
+#elif NNTILE_FAIL == 12
+  enum class Operand : std::uint8_t { x, carry, y };
 #else
   enum class Operand : std::uint8_t { x, y };
 #endif
@@ -38,6 +41,11 @@ struct MyOp {
       {"x", "i..."},
       {"y", "i...", Access::update, Kind::fp32},
       {"carry", "i...", Access::update, Kind::accumulator, Carry::narrow}};
+#elif NNTILE_FAIL == 12
+  static constexpr Operands operands{
+      {"x", "i..."},
+      {"carry", "i...", Access::update, Kind::accumulator, Carry::narrow},
+      {"y", "i...", Access::update}};
 #else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
 #endif
