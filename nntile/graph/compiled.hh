@@ -325,7 +325,10 @@ template <Runtime R> class CompiledGraph {
       ++runs_;
       for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
     }
-    if (last_run_ != nullptr) *last_run_ = *events_;
+    if (last_run_ == nullptr) return;
+    *last_run_ = *events_;
+    for (Part const& part : parts_)  // behind a phase its transfers may be open: none follows them
+      last_run_->append(part.in_flight);
   }
 
   void submit_part(Part& part) {

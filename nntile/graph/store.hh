@@ -308,7 +308,7 @@ template <Runtime R> class TensorStore {
           std::memcpy(to.data() + at, run.data(), run.size());
         });
   }
-  /// For a compiled graph, which writes down there what ends its last run.
+  /// For a compiled graph, which writes down there what ends its last run, of each phase.
   std::shared_ptr<DynamicArray<Event>> add_run() {
     erase_if(runs_, [](auto const& run) { return run.use_count() == 1; });
     return runs_.emplace_back(std::make_shared<DynamicArray<Event>>());

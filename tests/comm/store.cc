@@ -3,11 +3,13 @@
 #include "nntile/graph/store.hh"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "nntile/comm/self.hh"
@@ -191,6 +193,35 @@ TEST_CASE("what is not here is refused with tile and rank", "[comm][store]") {
         "read: tile 2 of 'values' is on rank 1, and this is rank 0 of 2: have all ranks call "
         "gather(\"values\"), or read the tiles that are here by read_tile");
   CHECK_THAT(said[1], Contains("tile 0 of 'values' is on rank 0, and this is rank 1 of 2"));
+}
+
+TEMPLATE_TEST_CASE("a gather waits for what phases before the last have left in flight",
+                   "[comm][store]", Serial, Ring) {
+  LogicalGraph graph("phases");
+  Node const from = graph.state({.shape = {6}}, "from"), w = graph.state({.shape = {6}}, "w");
+  Node const to = graph.state({.shape = {6}}, "to");
+  graph.set_phase("moves");
+  add(from, from, to);
+  graph.set_phase("updates");
+  add(w, graph.state({.shape = {6}}, "step"), w);
+  PlanOptions options{.tile = 0, .by_phase = true, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"from"}, {"to"}});
+  std::atomic<bool> behind{false};
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    TestType runtime(RuntimeOptions{.workers = 1});
+    TensorStore<TestType> store(runtime, link_of(transfers));
+    CompiledGraph<TestType> run = compile_part(graph, store, options);
+    for (char const* const name : {"from", "w", "step"})
+      store.template write<float>(name, std::vector<float>(6, 1));
+    while (comm.rank() == 1 && !behind) std::this_thread::yield();
+    (void)run.execute_async("moves");
+    run.execute("updates");
+    behind = true;
+    require(store.template gather<float>("to") == std::vector<float>(6, 2), "gather");
+  });
+  CHECK(thrown == std::vector<std::string>(2));
 }
 
 TEST_CASE("ranks that gather different things learn so, and none waits", "[comm][store]") {
