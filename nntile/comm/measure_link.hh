@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/comm/concept.hh"
@@ -101,24 +105,51 @@ template <Communicator C> class LinkMeasurement {
   std::size_t next_ = 0;
 };
 
+/// Throws ValueError for numbers that nothing can be measured with.
+inline void check_link_options(MeasureLinkOptions const& options) {
+  if (options.bytes < 1024 || options.rounds < 1)
+    throw ValueError(concat("measure_link: ", options.rounds, " rounds of ", options.bytes,
+                            " bytes; at least 1 of 1024"));
+  if (options.bytes > std::size_t{1} << 40)  // 16 buffers of more might not be counted in 64 bits
+    throw ValueError(concat("measure_link: messages of ", options.bytes, " bytes; at most 2^40"));
+}
+
+/// Measures where all ranks can, and alike: what one does not send, another would wait for.
+template <Communicator C> LinkTimes measure_together(C& comm, MeasureLinkOptions const& options) {
+  std::optional<LinkMeasurement<C>> measurement;
+  std::string own = concat(options.rounds, " rounds of ", options.bytes, " bytes");
+  std::exception_ptr error;
+  try {
+    check_link_options(options);
+    measurement.emplace(comm, options);
+  } catch (std::exception const& cause) {
+    error = std::current_exception();
+    own = cause.what();
+  }
+  auto const all = comm.all_gather(std::as_bytes(std::span(own)));
+  if (error != nullptr) std::rethrow_exception(error);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::string_view const other(reinterpret_cast<char const*>(all[rank].data()), all[rank].size());
+    if (other != own)
+      throw CommError(concat("measure_link: rank ", comm.rank(), " is at ", own, ", rank ", rank,
+                             " at ", other, ": all ranks measure alike"));
+  }
+  return measurement->run();
+}
+
 }  // namespace detail
 
 /// The link between ranks 0 and 1, by messages of 8 bytes and of many that go back and forth, and
 /// by what a thread spends on them that does something else meanwhile; the least of some rounds,
 /// since other work on the cores only adds. Where the thread's is all of the time, as over memory
 /// that ranks share, the bandwidth is infinite and the overhead has it. Collective: all ranks call
-/// it, with nothing open, on idle cores; all get the same. Throws CommError, and ValueError for
-/// fewer than two ranks, bytes or rounds, or more than 2^40 bytes. Cost: 16 times the bytes of
-/// memory; about 1 s with MPI.
+/// it, with nothing open, on idle cores; all get the same. Throws ValueError for fewer than two
+/// ranks, bytes or rounds, or more than 2^40 bytes; CommError, also where another rank throws or
+/// has other options. Cost: 16 times the bytes of memory; about 1 s with MPI.
 template <Communicator C> LinkModel measure_link(C& comm, MeasureLinkOptions const& options = {}) {
   if (comm.size() < 2)
     throw ValueError(concat("measure_link: ", comm.size(), " rank; a link is between two"));
-  if (options.bytes < 1024 || options.rounds < 1)
-    throw ValueError(concat("measure_link: ", options.rounds, " rounds of ", options.bytes,
-                            " bytes; at least 1 of 1024"));
-  if (options.bytes > std::size_t{1} << 40)  // 16 buffers of more might not be counted in 64 bits
-    throw ValueError(concat("measure_link: messages of ", options.bytes, " bytes; at most 2^40"));
-  detail::LinkTimes mine = detail::LinkMeasurement<C>(comm, options).run();
+  detail::LinkTimes mine = detail::measure_together(comm, options);
   auto const all = comm.all_gather(std::as_bytes(std::span(&mine, 1)));
   detail::LinkTimes of[2];
   for (int rank = 0; rank < 2; ++rank)

@@ -2,6 +2,7 @@
 #include "nntile/comm/measure_link.hh"
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "nntile/comm/self.hh"
@@ -102,4 +103,31 @@ TEST_CASE("a link is measured between two ranks at least, and leaves nothing ope
          if (!ended.empty()) throw Error("a request was open");
        }))
     CHECK(text == "");
+}
+
+TEST_CASE("a rank that measures otherwise, or cannot, has no other wait", "[comm][link]") {
+  auto const said = [](MeasureLinkOptions const& first, MeasureLinkOptions const& second) {
+    LocalWorld world(2);
+    std::vector<std::string> texts(2);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      try {
+        (void)measure_link(comm, comm.rank() == 0 ? first : second);
+      } catch (Error const& error) {
+        texts[static_cast<std::size_t>(comm.rank())] = error.what();
+      }
+      comm.barrier();  // none has ended
+    });
+    CHECK(thrown == std::vector<std::string>(2));
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(said({.bytes = 4096, .rounds = 2}, {.bytes = 4096, .rounds = 3}) ==
+        Texts{"measure_link: rank 0 is at 2 rounds of 4096 bytes, rank 1 at 3 rounds of 4096 "
+              "bytes: all ranks measure alike",
+              "measure_link: rank 1 is at 3 rounds of 4096 bytes, rank 0 at 2 rounds of 4096 "
+              "bytes: all ranks measure alike"});
+  CHECK(said({.bytes = 4096, .rounds = 2}, {.bytes = 8, .rounds = 2}) ==
+        Texts{"measure_link: rank 0 is at 2 rounds of 4096 bytes, rank 1 at measure_link: 2 rounds "
+              "of 8 bytes; at least 1 of 1024: all ranks measure alike",
+              "measure_link: 2 rounds of 8 bytes; at least 1 of 1024"});
 }
