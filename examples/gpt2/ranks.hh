@@ -70,6 +70,10 @@ inline constexpr ParallelPreset parallel_presets[] = {
 inline std::vector<nntile::MeshAxis> mesh_of(std::string const& text) {
   std::vector<nntile::MeshAxis> mesh;
   each_count("--mesh", text, "data=2,tensor=2", [&](std::string const& axis, int size) {
+    for (nntile::MeshAxis const& other : mesh)
+      if (other.name == axis)
+        throw nntile::ValueError(nntile::concat("--mesh: axis '", axis, "' comes twice in '", text,
+                                                "'; give it once, with all its ranks"));
     mesh.push_back({axis, size});
     return !axis.empty() && size >= 1;
   });
@@ -106,6 +110,11 @@ inline Sharing sharing_of(std::string const& parallel, std::string const& mesh, 
     if (std::find(chosen.begin(), chosen.end(), preset) != chosen.end())
       throw nntile::ValueError(
           nntile::concat("--parallel: '", parallel, "' names ", item, " twice; leave one out"));
+    for (ParallelPreset const* const other : chosen)  // both cut batches
+      if (other->axis == std::string_view(preset->axis))
+        throw nntile::ValueError(nntile::concat("--parallel: ", other->name, " and ", item, " in '",
+                                                parallel, "' are both over axis '", preset->axis,
+                                                "' of a mesh; leave one out"));
     chosen.push_back(preset);
   }
   Sharing result;

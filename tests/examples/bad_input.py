@@ -77,11 +77,11 @@ SHARED = [
     (['--mesh', 'date=4'], ["axis 'date'", 'seq of sequence, pipe of pipeline']),
     (['--mesh', 'data'], ['--mesh', "'data'", 'data=2,tensor=2']),
     (['--mesh', 'data=0'], ['--mesh', 'data=0', 'data=2,tensor=2']),
-    (['--mesh', 'data=2,data=2'], ["'data'"]),
+    (['--mesh', 'data=2,data=2'], ["axis 'data' comes twice in 'data=2,data=2'"]),
     (['--parallel', 'pipeline'], ['a pipeline of 4 stages', 'the model has 1 blocks', "'pipe'"]),
     (['--parallel', 'ddp', '--groups', 'batch=2'], ['2 canonical groups for 4 ranks', 'at most 2']),
     (['--parallel', 'ddp'], ["2 indices along 'batch' for 4 ranks", 'at most 2']),
-    (['--parallel', 'ddp+fsdp', '--batch', 4], ["axis 'batch', mesh 'data'", 'fits no tensor that another rule has not placed']),
+    (['--parallel', 'ddp+fsdp', '--batch', 4], ['ddp and fsdp', "both over axis 'data'", 'leave one out']),
 ]
 
 

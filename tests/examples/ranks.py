@@ -138,6 +138,8 @@ def main():
     refuse(fail(2, 'train', *here, '--mesh', 'data=3'), ['mesh of 3 ranks', 'there are 2'], 'a mesh of another size')
     refuse(fail(2, 'train', *here, '--parallel', 'fdsp'), ["no preset 'fdsp'", 'fsdp'], 'an unknown preset')
     refuse(fail(2, 'train', *here, '--parallel', 'tensor+ddp'), ['--mesh'], 'a mesh that is not said')
+    refuse(fail(2, 'train', *here, '--parallel', 'ddp+zero1'), ['ddp and zero1', "both over axis 'data'"], 'two presets over an axis')
+    refuse(fail(2, 'train', *here, '--mesh', 'data=2,data=1'), ["axis 'data' comes twice in 'data=2,data=1'"], 'an axis of the mesh twice')
     refuse(fail(2, 'train', *here, '--frobnicate'), ['--frobnicate'], 'an unknown option')
     refuse(fail(2, 'train', *here, '--accumulate', 3), ['--accumulate: 3', '4 sequences'], 'micro-batches of no size')
     refuse(fail(1, 'train', *here, '--accumulate', 1, ':', '-n', '1', runs.program, 'train', *here, '--accumulate', 2),
