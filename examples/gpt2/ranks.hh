@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #ifdef NNTILE_HAVE_MPI
@@ -26,6 +27,7 @@
 #include "nntile/comm/transfers.hh"
 #include "nntile/core/error.hh"
 #include "nntile/graph/presets.hh"
+#include "nntile/io/json.hh"
 #include "nntile/nn/gpt2.hh"
 #include "settings.hh"
 
@@ -333,7 +335,10 @@ inline void require_alike(World const& world, std::string const& lines) {
 inline std::string as_given(TrainSettings const& s, nntile::nn::Gpt2Config const& config,
                             Index seq) {
   auto const line = [](char const* name, auto const& value) {
-    return nntile::concat("--", name, " ", value, "\n");
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, double>)  // all its bits
+      return nntile::concat("--", name, " ", nntile::io::to_text(nntile::io::Json(value)), "\n");
+    else
+      return nntile::concat("--", name, " ", value, "\n");
   };
   // Of a run that is resumed, those that were not given are in its checkpoint.
   auto const number = [&](char const* name, auto const& value) {

@@ -150,6 +150,8 @@ def main():
     refuse(fail(2, 'generate', '--run', here[3]), ['one process'], 'text from two ranks')
     refuse(fail(1, 'train', *here, '--seed', 1, ':', '-n', '1', runs.program, 'train', *here, '--seed', 2),
            ['rank 1 has --seed 2', 'rank 0 has --seed 1'], 'other options on another rank')
+    refuse(fail(1, 'train', *here, '--lr', '0.003', ':', '-n', 1, runs.program, 'train', *here, '--lr', '0.0030000003'),
+           ['rank 1 has --lr 0.0030000003', 'rank 0 has --lr 0.003;'], 'a rate that differs in its eighth digit')
     refuse(fail(1, 'train', *here, ':', '-n', 1, runs.program, 'train', *here, '--data', __file__),
            ['rank 1 has --data of hash', 'rank 0 has'], 'another text on a rank')
     refuse(fail(4, 'train', *here, '--parallel', 'ddp', '--mesh', 'data=2,tensor=2'),
