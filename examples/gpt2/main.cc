@@ -329,18 +329,10 @@ void keep_streams_apart() {
   if (descriptor > STDERR_FILENO) ::close(descriptor);
 }
 
-/// Prints the help that was asked for, or what is wrong with the words of the call: rank 0 does.
-/// The exit status.
-int explain(CLI::App const& app, CLI::ParseError const& error) {
-  std::ostringstream nowhere;
-  int const status =
-      launched().rank == 0 ? app.exit(error) : app.exit(error, nowhere, nowhere);  // CLI11's own
-  return printed(status == 0 ? 0 : 2);
-}
-
 /// Says why, and the exit status. Ranks that fail together fail alike, and the first of them ends
 /// all: one line, not one from each.
 int end(std::optional<World>& world, char const* why) {
+  join_others(world);
   int const rank = world ? world->rank() : launched().rank;
   if (!world && rank > 0) return 2;
   if (world && world->size() > 1)
@@ -348,6 +340,17 @@ int end(std::optional<World>& world, char const* why) {
   std::fprintf(stderr, "gpt2: %s%s\n", world ? world->name().c_str() : "", why);
   if (world && world->size() > 1) world->abort(2);
   return 2;
+}
+
+/// Prints the help that was asked for, as rank 0 does, or says what is wrong with the words of the
+/// call. The exit status.
+int explain(CLI::App const& app, CLI::ParseError const& error, std::optional<World>& world) {
+  std::ostringstream help, why;
+  if (app.exit(error, help, why) == 0) {
+    if (launched().rank == 0) std::fputs(help.str().c_str(), stdout);
+    return printed(0);
+  }
+  return end(world, why.str().c_str());
 }
 
 }  // namespace
@@ -368,7 +371,7 @@ int main(int argc, char** argv) {
     }
     std::string const command =
         of->get_subcommands().empty() ? "" : of->get_subcommands().front()->get_name() + " ";
-    return nntile::concat("gpt2: ", why, "; gpt2 ", command, "--help tells more\n");
+    return nntile::concat(why, "; gpt2 ", command, "--help tells more");
   });
   std::string const example =
       "Example: gpt2 train --preset tiny --steps 500 --out run && gpt2 generate --run run --prompt "
@@ -473,7 +476,7 @@ int main(int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (CLI::ParseError const& error) {
-      return explain(app, error);
+      return explain(app, error, world);
     }
     if (!train_command->parsed() && launched().ranks > 1)
       throw nntile::ValueError(nntile::concat("generate and info are for one process, not the ",

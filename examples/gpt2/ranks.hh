@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -212,10 +213,17 @@ class World {
     presence_.reset();
     transfers_.reset();
     comm_.reset();
-    int begun = 0;
-    (void)MPI_Initialized(&begun);
-    if (begun != 0) (void)MPI_Finalize();
+    if (begun()) (void)MPI_Finalize();
 #endif
+  }
+
+  /// Whether this process has tried to be of one.
+  static bool begun() {
+    int initialised = 0;
+#ifdef NNTILE_HAVE_MPI
+    (void)MPI_Initialized(&initialised);
+#endif
+    return initialised != 0;
   }
 
   int rank() const { return link().rank; }
@@ -313,6 +321,15 @@ class World {
   std::unique_ptr<nntile::Presence> presence_;
   std::unique_ptr<nntile::Heartbeats> heartbeats_;
 };
+
+/// Has a rank that fails before it was of the world join it, where the others would wait for it.
+inline void join_others(std::optional<World>& world) {
+  if (world || launched().ranks < 2 || World::begun()) return;
+  try {
+    world.emplace(true);
+  } catch (std::exception const&) {  // each is in a world of its own, and says why by itself
+  }
+}
 
 /// Throws ValueError on every rank where one of them has other lines than rank 0: options, and
 /// whatever else all need alike. Collective.

@@ -154,6 +154,8 @@ def main():
            ['rank 1 has --lr 0.0030000003', 'rank 0 has --lr 0.003;'], 'a rate that differs in its eighth digit')
     refuse(fail(1, 'train', *here, ':', '-n', 1, runs.program, 'train', *here, '--data', __file__),
            ['rank 1 has --data of hash', 'rank 0 has'], 'another text on a rank')
+    for words, said in [(['train', *here, '--frobnicate'], '--frobnicate'), (['info'], 'one process')]:
+        refuse(fail(1, 'train', *here, ':', '-n', 1, runs.program, *words), ['rank 1', said], f'a rank that says {words[-1]}')
     refuse(fail(4, 'train', *here, '--parallel', 'ddp', '--mesh', 'data=2,tensor=2'),
            ["nothing is shared out over axis 'tensor'", 'data=2,tensor=2'], 'an axis of the mesh without a preset')
     refuse(fail(2, 'train', *here, '--parallel', 'ddp+tensor', '--mesh', 'data=2'),
