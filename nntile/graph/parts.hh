@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/part_digest.hh"
@@ -41,7 +42,8 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan, std::span<PlannedTa
     with.peer = args.peer;
     Index const bytes = plan.buffers()[plan.uses(task)[0].handle].payload();
     (kind == KernelKind::send ? with.sent : with.received) += 1;
-    (kind == KernelKind::send ? with.bytes_sent : with.bytes_received) += bytes;
+    Index& moved = kind == KernelKind::send ? with.bytes_sent : with.bytes_received;
+    moved = saturated_sum(moved, bytes);
   }
   std::erase_if(by_rank, [](PlannedTraffic const& with) { return with.sent + with.received == 0; });
   return by_rank;
@@ -158,7 +160,8 @@ inline PartReport report_of(Plan const& part, int rank) {
     if (memory.location.place != host) report.beyond.push_back(memory);
   for (PlannedTraffic const& with : traffic(part)) {
     report.sent += with.sent, report.received += with.received;
-    report.bytes_sent += with.bytes_sent, report.bytes_received += with.bytes_received;
+    report.bytes_sent = saturated_sum(report.bytes_sent, with.bytes_sent);
+    report.bytes_received = saturated_sum(report.bytes_received, with.bytes_received);
   }
   return report;
 }

@@ -289,3 +289,13 @@ TEST_CASE("parameters that are gathered again in backward cost traffic and save 
   options.keep_received = 1'000'000;  // ops
   CHECK(report_parts(of.graph, options) == once);
 }
+
+TEST_CASE("traffic of more bytes than there are numbers is the largest one", "[graph][traffic]") {
+  constexpr Index side = Index{1} << 29;  // results of 2^60 bytes
+  LogicalGraph graph("large");
+  Node const x = graph.input({.shape = {side, 16}, .axes = "m k"}, "x");
+  gemm(x, graph.input({.shape = {16, side}, .axes = "k n"}, "w")).mark_output();
+  PlanOptions options{.tile = 0, .cuts = {{"k", {1}}}, .mesh = {{"data", 16}}};
+  options.rules = {{.axis = "k", .mesh = "data"}};
+  CHECK(traffic_bound(graph, options) == INT64_MAX);
+}

@@ -229,8 +229,7 @@ class HomePass {
         fail("PlanOptions::owners gives tile ", tile, " of '", tensor.name, "' to rank ", rank,
              " of ", mesh_.ranks(), "; from 0 to ", mesh_.ranks() - 1, ", or TileOwners::by_rules");
       std::uint32_t const b = tensor.first_buffer + static_cast<std::uint32_t>(tile);
-      homes_[b] = {};
-      dealt_[b] = 0;
+      homes_[b] = {}, dealt_[b] = 0;
       for (std::size_t a = 0; a < mesh_.axes(); ++a)
         homes_[b].box.at[a] = static_cast<std::int16_t>(mesh_.coordinate(rank, a));
       if (tensor.storage != Storage::arena) load_.add(rank, plan_.buffers[b].bytes);
@@ -322,7 +321,8 @@ class HomePass {
     }
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (is_dealt(dealt_[b])) bytes[find(b)] += plan_.buffers[b].bytes;
+      if (Index& its = bytes[find(b)]; is_dealt(dealt_[b]))
+        its = saturated_sum(its, plan_.buffers[b].bytes);
     for (std::uint32_t const t : kept_)
       for (std::uint32_t tile = 0; tile < kept_of_[t]->size(); ++tile) {
         std::uint32_t const b = plan_.buffer_of(t, tile);

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/graph/passes/mesh_shape.hh"
 
 namespace nntile::passes {
@@ -21,7 +22,10 @@ class RankLoads {
   explicit RankLoads(MeshShape const& mesh)
       : mesh_(mesh), loads_(static_cast<std::size_t>(mesh.ranks())) {}
 
-  void add(int rank, Index bytes) { loads_[static_cast<std::size_t>(rank)] += bytes; }
+  void add(int rank, Index bytes) {
+    Index& load = loads_[static_cast<std::size_t>(rank)];
+    load = saturated_sum(load, bytes);
+  }
   /// Adds bytes to the ranks of a box with a coordinate of an axis.
   void add(RankBox box, std::size_t a, std::int16_t at, Index bytes) {
     box.at[a] = at;
@@ -44,7 +48,7 @@ class RankLoads {
     if (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end());
       least = coordinate(heap_.back().turn);
-      heap_.back().bytes += bytes;
+      heap_.back().bytes = saturated_sum(heap_.back().bytes, bytes);
       std::push_heap(heap_.begin(), heap_.end());
     }
     if (heap_.empty()) least = least_at(box, a);

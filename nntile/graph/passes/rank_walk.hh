@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/graph/passes/left_out.hh"
 #include "nntile/graph/passes/spread.hh"
 #include "nntile/graph/passes/targets.hh"
@@ -191,11 +192,12 @@ class RankWalk {
     mesh_.each(box, [&](int rank) {
       ++ranks;
       for (Use<BufferId> const& use : uses)
-        if (reads(use.access) && !has(use.handle, rank)) missing += plan_.buffers[use.handle].bytes;
+        if (reads(use.access) && !has(use.handle, rank))
+          missing = saturated_sum(missing, plan_.buffers[use.handle].bytes);
     });
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
-    return missing <= largest * (ranks - 1);
+    return missing <= saturated_product({largest, ranks - 1});
   }
   /// The rank of a box that has the most bytes of what a task reads, of several such the one
   /// nearest to the target: whose number differs from its in the lowest bits alone, so that all
@@ -211,7 +213,7 @@ class RankWalk {
       bool any = false;
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && has(use.handle, rank))
-          bytes += plan_.buffers[use.handle].bytes, any = true;
+          bytes = saturated_sum(bytes, plan_.buffers[use.handle].bytes), any = true;
       if (!any) return;
       if (bytes > most) most = bytes, candidates_.clear();
       if (bytes == most) candidates_.push_back(rank);

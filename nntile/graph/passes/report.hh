@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/graph/passes/part_lists.hh"
 
 namespace nntile::passes {
@@ -31,8 +32,9 @@ inline std::vector<PartReport> report(PlanData const& plan, MeshShape const& mes
   auto const of = [&](int rank) -> PartReport& { return reports[static_cast<std::size_t>(rank)]; };
   for (RankWalk::Message const& message : lists.messages()) {
     Index const bytes = plan.buffers[message.buffer].payload();
-    ++of(message.from).sent, of(message.from).bytes_sent += bytes;
-    ++of(message.to).received, of(message.to).bytes_received += bytes;
+    PartReport &from = of(message.from), &to = of(message.to);
+    ++from.sent, from.bytes_sent = saturated_sum(from.bytes_sent, bytes);
+    ++to.received, to.bytes_received = saturated_sum(to.bytes_received, bytes);
   }
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     PlanData const part = lists.part(rank);

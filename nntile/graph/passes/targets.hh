@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/graph/passes/homes.hh"
 
 namespace nntile::passes {
@@ -267,7 +268,7 @@ class TargetPass {
       }
       std::pop_heap(load->ranks.begin(), load->ranks.end());
       Least& least = load->ranks.back();
-      least.bytes += trees_[root].bytes;
+      least.bytes = saturated_sum(least.bytes, trees_[root].bytes);
       roots[root] = least.rank;
       std::push_heap(load->ranks.begin(), load->ranks.end());
     }
@@ -306,7 +307,7 @@ class TargetPass {
         if (!writes(use.access) || places_.is_partial(use.handle)) continue;
         if (std::exchange(counted[use.handle], plan_.tasks[t].node) == plan_.tasks[t].node)
           continue;
-        tree.bytes += plan_.buffers[use.handle].bytes;
+        tree.bytes = saturated_sum(tree.bytes, plan_.buffers[use.handle].bytes);
         (is_cut(use.handle) ? tree.cut : tree.whole) = true;
       }
     }
