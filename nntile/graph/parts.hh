@@ -79,7 +79,10 @@ inline Index tile_of_job(LogicalGraph const& graph, PlanOptions alone) {
 /// there is no such.
 inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshShape const& mesh,
                   int rank = 0, PartOf part = PartOf::whole_job) {
-  if (options.tile == PlanOptions::automatic) options.tile = tile_of_job(graph, options);
+  if (options.tile == PlanOptions::automatic) {
+    options.tile = tile_of_job(graph, options);
+    options.even = options.tile > 0;  // as the search had it
+  }
   PlanData plan = passes::to_tilings(graph, options);
   BoundDims const dims(graph, options.dims);
   DynamicArray<bool> used;

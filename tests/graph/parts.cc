@@ -86,6 +86,19 @@ TEST_CASE("axes that a rule shares out are cut for all ranks", "[graph][parts]")
   }
 }
 
+TEST_CASE("an automatic tile cuts as evenly on a mesh as it does alone", "[graph][parts]") {
+  LogicalGraph graph("even");
+  Node const x = graph.input({.shape = {640, 640}, .axes = "m k"}, "x");
+  gemm(x, graph.input({.shape = {640, 640}, .axes = "k n"}, "w")).mark_output();
+  PlanOptions options{.machine = {.workers = 2, .cache = 1 << 20}};
+  Plan const alone(graph, options);
+  REQUIRE(alone.tensors()[0].tiling.axis(0).count() == 2);
+  options.mesh = {{"data", 2}};
+  Plan const part(graph, options, 0);
+  for (std::size_t t = 0; t < alone.tensors().size(); ++t)
+    CHECK(part.tensors()[t].tiling == alone.tensors()[t].tiling);
+}
+
 TEST_CASE("parts of a training step do what one rank does, in one common order", "[graph][parts]") {
   for (Numerics const& numerics :
        {Numerics{}, Numerics{.groups = {{"batch", 4}, {"head", 2}, {"seq", 2}}}}) {
