@@ -100,13 +100,8 @@ class GradientValues {
       entries_.erase(at);
       return gradient;
     }
-    TensorNode const& whole = graph_.tensor_at(root);
-    bool const asked = whole.attributes.requires_grad && !detail::given(whole);
-    if (asked) complete(entry, root);  // find() gives it: nothing is written over it from here on
-    align(entry, root, node.view_axis);
+    settle(entry, node);
     Node gradient = slice_of(entry, id);
-    if (asked) ++users_[entry.node.id()];
-    if (!entry.partial() || !found_.contains(root)) record(root, entry.node, entry);
     record(id, gradient, entry);
     if (aliased) {
       Node const copied = create(id, false);
@@ -129,7 +124,8 @@ class GradientValues {
       entries_.erase(at);
       return;
     }
-    align(at->second, node.base, node.view_axis);
+    if (!reached(id)) return;
+    settle(at->second, node);
     clear(at->second, id);
   }
 
@@ -193,7 +189,8 @@ class GradientValues {
     Gradients result;
     result.graph_ = &graph_;
     for (std::uint32_t id = 0; id < graph_.tensor_count(); ++id) {
-      if (detail::given(graph_.tensor_at(id))) found_.erase(id);
+      std::uint32_t const root = detail::root_of(graph_.tensor_at(id), id);
+      if (detail::given(graph_.tensor_at(root))) found_.erase(id);
       auto const at = entries_.find(id);
       if (at == entries_.end() || !at->second.any() || found_.contains(id)) continue;
       complete(at->second, id);
@@ -288,6 +285,17 @@ class GradientValues {
   void align(Entry& entry, std::uint32_t id, std::size_t axis) {
     if (entry.partial() && entry.axis != axis) complete(entry, id);
     entry.axis = axis;
+  }
+
+  /// Has an entry count along the dimension of a view that an op writes, and notes it for find(),
+  /// which gives it where it is asked for: nothing is written over it from here on then.
+  void settle(Entry& entry, TensorNode const& view) {
+    TensorNode const& whole = graph_.tensor_at(view.base);
+    bool const asked = whole.attributes.requires_grad && !detail::given(whole);
+    if (asked) complete(entry, view.base);
+    align(entry, view.base, view.view_axis);
+    if (asked) ++users_[entry.node.id()];
+    if (!entry.partial() || !found_.contains(view.base)) record(view.base, entry.node, entry);
   }
 
   /// Forgets the gradient of a view whose dimension the entry counts along.

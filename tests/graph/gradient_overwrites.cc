@@ -362,6 +362,39 @@ TEST_CASE("the gradient of a tensor of which an op writes a slice is found", "[g
   CHECK(evaluation.read(of_y) == std::vector<double>{3, 3, 3, 3, 0, 0, 0, 0});
 }
 
+TEST_CASE("the gradient of a tensor of which constants write the slices is found",
+          "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const y =
+      graph.tensor({.shape = {4, 2}, .dtype = DType::fp64}, "y", {.requires_grad = true});
+  for (Index const i : {0, 1}) ops::fill({.value = 2}, graph.slice(y, 1, i));
+  Node const loss = sum(sum_slice({.axis = 1}, scale({.alpha = 3}, y)));
+  Node const of_y = add_gradients(graph, loss).find(y);
+  REQUIRE(of_y);
+  of_y.mark_output();
+  Evaluation evaluation(graph, loss, 7);
+  evaluation.loss();  // by what the first of them left: the second slice was not used
+  CHECK(evaluation.read(of_y) == std::vector<double>{3, 3, 3, 3, 0, 0, 0, 0});
+}
+
+TEST_CASE("the gradient of a parameter's slice is by the parameter's first value",
+          "[graph][gradient]") {
+  for (int const overwritten : {1, 2}) {
+    LogicalGraph graph;
+    Node const w = weights(graph, {4, 2}), first = graph.slice(w, 1, 0);
+    Node const v = graph.parameter({.shape = {4}, .dtype = DType::fp64}, "v");
+    for (Index i = 0; i < overwritten; ++i) ops::copy(v, i == 0 ? first : graph.slice(w, 1, i));
+    Node const loss = sum(sum_slice({.axis = 1}, scale({.alpha = 3}, w)));
+    Node const of_first = add_gradients(graph, loss).find(first);
+    REQUIRE(bool(of_first) == (overwritten == 1));
+    if (!of_first) continue;
+    Node const copied = ops::copy(of_first).mark_output();
+    Evaluation evaluation(graph, loss, 7);
+    evaluation.loss();
+    CHECK(evaluation.read(copied) == std::vector<double>(4, 0.0));
+  }
+}
+
 TEST_CASE("a gradient is found as it was, or not, where it is filled up later",
           "[graph][gradient]") {
   for (bool const asked : {true, false}) {
