@@ -144,6 +144,26 @@ TEST_CASE("a plan whose values are not where they are read is refused", "[graph]
                  " is not at rank 0 host when a run ends"));
 }
 
+TEST_CASE("tiles of more bytes than have a number are shared out over no places",
+          "[graph][places]") {
+  auto const refusal = [](Index bytes, Index capacity) {
+    LogicalGraph graph("g");
+    Node const x = graph.input({.shape = {bytes / 4}}, "x"), h = scale({.alpha = 2}, x);
+    add(add(h, h), x).named("y").mark_output();
+    PlanOptions options{.tile = 0, .place = {{.tensors = "h", .place = device(0)}}, .check = true};
+    h.named("h");
+    options.capacity = {{device(0), capacity}};
+    return message_of<PlanError>([&] { Plan(graph, options); });
+  };
+  Index const bytes = Index{1} << 61;
+  for (Index const capacity : {Index{1000}, INT64_MAX})
+    CHECK(refusal(bytes, capacity) ==
+          "plan 'g': its tiles have more than 2^63 - 1 bytes in all, too many for several places; "
+          "make the model smaller, or share it out over more ranks");
+  CHECK(refusal(bytes - 64, INT64_MAX) == "(nothing was thrown)");
+  CHECK(contains(refusal(bytes - 64, 1000), "bytes of device 0 are enough"));
+}
+
 TEST_CASE("values in memory of a device are refused with the tensor's name", "[graph][places]") {
   PlacedLayer const layer;
   BasicSerial<testing::EmulatedDevice> runtime;

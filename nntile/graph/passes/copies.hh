@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/device_homes.hh"
@@ -210,7 +211,8 @@ class CopyPass {
       if (state_[at].limit == unlimited) continue;
       PlannedTask const& task = plan_.tasks[next];
       for (Use<BufferId> const& use : plan_.uses_of(task))
-        if (lacks(use.handle, at, next)) state_[at].lacking += bytes_at(use.handle, at);
+        if (lacks(use.handle, at, next))
+          state_[at].lacking = saturated_sum(state_[at].lacking, bytes_at(use.handle, at));
       for (std::uint32_t u = task.first_use; next != t && u < task.first_use + task.use_count;
            ++u) {
         Use<BufferId> const use = plan_.uses[u];  // copies add to the list
@@ -229,7 +231,7 @@ class CopyPass {
   }
   bool roomy(std::uint8_t at, Index bytes) const {
     AtPlace const& place = state_[at];
-    return bytes + place.lacking <= place.limit - place.live;
+    return place.lacking <= place.limit - place.live - bytes;
   }
   bool roomy_on_the_way(BufferId b, std::uint8_t at) {
     bool const direct = state_[source(b)].place != disk || at == 0 || state_[0].buffer[b] != no_id;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/hints.hh"
 #include "nntile/graph/passes/copies.hh"
@@ -28,7 +29,7 @@ inline Index kept_bytes(PlanData const& plan, PlaceCapacity const& capacity) {
       auto const& buffer = plan.buffers[tensor.first_buffer + i];
       if (buffer.location.rank == plan.rank) own.add(tensor, buffer);
     }
-    sum += own.stored;
+    sum = saturated_sum(sum, own.stored);
     if (own.stored > most) most = own.stored, largest = tensor.name;
   }
   if (sum > capacity.bytes)
@@ -69,6 +70,17 @@ inline void check_places(std::string const& plan, PlanOptions const& options) {
         fail("two capacities of ", to_string(capacity.place), ", ", options.capacity[j].bytes,
              " and ", capacity.bytes, " bytes");
   }
+}
+
+/// Throws PlanError where 63 bits do not hold the bytes of all tiles, which a place may have at
+/// once.
+inline void check_bytes(PlanData const& plan) {
+  Index sum = 0;
+  for (PlannedBuffer const& buffer : plan.buffers)
+    if (__builtin_add_overflow(sum, buffer.bytes, &sum))
+      throw PlanError(concat("plan '", plan.name, "': its tiles have more than 2^63 - 1 bytes in ",
+                             "all, too many for several places; make the model smaller, or share ",
+                             "it out over more ranks"));
 }
 
 /// Whether the options leave all values on the host, of which no capacity is said.
@@ -199,6 +211,7 @@ inline PlanData locate(PlanData plan, LogicalGraph const& graph, PlanOptions con
   if (on_host_alone(options)) return lifetime(std::move(plan));
   check_places(plan.name, options);
   if (options.places_are_hints) return hint_places(std::move(plan), graph, options);
+  check_bytes(plan);
   Homes const homes(plan, graph, options);
   try {
     return Fit(plan, homes, options.capacity).run();
