@@ -49,6 +49,14 @@ Index copies_of(Plan const& plan) {
   return sum;
 }
 
+Index copies_before_first_op(Plan const& plan) {
+  Index count = 0;
+  while (plan.kernels()[plan.tasks()[static_cast<std::size_t>(count)].kernel].kind ==
+         KernelKind::copy)
+    ++count;
+  return count;
+}
+
 /// Plans with room for everything, and without a word of room.
 void check_ample_room(LogicalGraph const& graph, PlanOptions options, Index copies) {
   CHECK(copies_of(Plan(graph, options)) == copies);
@@ -79,6 +87,25 @@ TEST_CASE("nothing leaves a place for what is fetched ahead", "[graph][places]")
   CHECK(copies(5) == 10);
   CHECK(copies(6) == 8);
   CHECK(copies(7) == 6);  // each weight and x once
+}
+
+TEST_CASE("as much is fetched ahead as has room beside what tasks up to its reader lack",
+          "[graph][places]") {
+  LogicalGraph graph("layers");
+  Node h = graph.input({.shape = {64, 64}}, "x");
+  for (int l = 0; l < 4; ++l) h = gemm(graph.parameter({.shape = {64, 64}}, concat("w", l)), h);
+  h.named("y").mark_output();
+  PlanOptions options{.tile = 0, .check = true};
+  options.place = {{.tensors = "w*"}, {.tensors = "x"}, all_on(0)};
+  auto const copies = [&](Index tiles) {
+    options.capacity = {{device(0), tiles * tile}};
+    return copies_before_first_op(Plan(graph, options));
+  };
+  CHECK(copies(5) == 2);  // x and w0: y, which is kept, and three tiles of a gemm leave one tile
+  CHECK(copies(6) == 3);  // and w1, beside it the results of two layers
+  CHECK(copies(7) == 3);
+  CHECK(copies(8) == 4);  // what was fetched is lacking no more
+  CHECK(copies(9) == 5);
 }
 
 TEST_CASE("what is written before it is read is not fetched ahead", "[graph][places]") {
