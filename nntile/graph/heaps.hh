@@ -98,10 +98,11 @@ class HeapPass {
 
   void check_locations() const {
     for (PlannedBuffer const& buffer : plan_.buffers)
-      if (buffer.location != Location{})
+      if (buffer.location != Location{plan_.rank, host})
         throw PlanError(concat("heaps of plan '", plan_.name, "': tensor '",
                                plan_.tensors[buffer.tensor].name, "' is at ",
-                               to_string(buffer.location), ", and a ring's heaps are on the host"));
+                               to_string(buffer.location),
+                               ", and a ring's heaps are on the host of its rank"));
   }
   std::uint32_t length_of(std::uint32_t buffer) const {
     return ranges_[buffer].last - ranges_[buffer].first;

@@ -181,6 +181,12 @@ TEST_CASE("a plan of several locations has no heaps", "[graph][heaps]") {
   CHECK(contains(message_of<PlanError>([&] { plan_heaps(Plan(data)); }), "rank 3"));
 }
 
+TEST_CASE("a rank's part has heaps on that rank", "[graph][heaps]") {
+  PlanData data = plan_of({{0}}, {64});
+  data.rank = data.buffers[0].location.rank = 3;
+  CHECK(plan_heaps(Plan(data)).bytes() == 64);
+}
+
 TEST_CASE("a tensor that is kept elsewhere has no heaps, used or not", "[graph][heaps]") {
   PlanData data = plan_of({{0}}, {64, 64});
   data.tensors[1].storage = Storage::stored;
