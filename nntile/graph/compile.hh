@@ -30,12 +30,10 @@ inline Plan plan_of(LogicalGraph const& graph, PlanOptions const& options) {
   return Plan(passes::run_all(graph, options));
 }
 
-}  // namespace detail
-
-inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
+/// The result of make(), which plans a graph. Throws OutOfMemory where there is no memory for it.
+template <class Make> auto planned(LogicalGraph const& graph, Make&& make) {
   try {
-    *this = detail::plan_of(graph, options);
-    if (options.check) passes::check(data_);
+    return make();
   } catch (std::bad_alloc const&) {
     throw OutOfMemory(concat("plan '", graph.name(), "': the plan of its ", graph.op_count(),
                              " ops on ", graph.tensor_count(),
@@ -43,6 +41,15 @@ inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options) {
                              "model"));
   }
 }
+
+}  // namespace detail
+
+inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options)
+    : Plan(detail::planned(graph, [&] {
+        Plan plan = detail::plan_of(graph, options);
+        if (options.check) passes::check(plan.data_);
+        return plan;
+      })) {}
 
 namespace detail {
 

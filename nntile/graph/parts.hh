@@ -145,9 +145,11 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
 }  // namespace detail
 
 inline Plan::Plan(LogicalGraph const& graph, PlanOptions const& options, int rank)
-    : data_(detail::part_of(graph, options, rank)) {
-  if (options.check) passes::check(data_);
-}
+    : data_(detail::planned(graph, [&] {
+        PlanData data = detail::part_of(graph, options, rank);
+        if (options.check) passes::check(data);
+        return data;
+      })) {}
 
 using passes::PartReport;
 
@@ -182,8 +184,10 @@ inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptio
       reports.push_back(detail::report_of(Plan(graph, options, rank), rank));
     return reports;
   }
-  detail::Job const job = detail::job_of(graph, options, mesh);
-  return passes::report(job.plan, mesh, job.homes, options.keep_received);
+  return detail::planned(graph, [&] {
+    detail::Job const job = detail::job_of(graph, options, mesh);
+    return passes::report(job.plan, mesh, job.homes, options.keep_received);
+  });
 }
 
 /// The least that all ranks together send in a run, in bytes, with homes as the rules give them and
@@ -193,9 +197,11 @@ inline std::vector<PartReport> report_parts(LogicalGraph const& graph, PlanOptio
 /// of all ranks times the ranks.
 inline Index traffic_bound(LogicalGraph const& graph, PlanOptions const& options) {
   passes::MeshShape const mesh(options.mesh);
-  detail::Job job = detail::job_of(graph, options, mesh);
-  return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes), options.keep_received)
-      .run();
+  return detail::planned(graph, [&] {
+    detail::Job job = detail::job_of(graph, options, mesh);
+    return passes::TrafficBoundPass(job.plan, mesh, std::move(job.homes), options.keep_received)
+        .run();
+  });
 }
 
 namespace detail {

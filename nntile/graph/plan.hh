@@ -239,8 +239,8 @@ class Plan {
   /// Throws PlanError with what would work, OutOfMemory. Include graph/compile.hh to call it.
   inline explicit Plan(LogicalGraph const& graph, PlanOptions const& options = {});
 
-  /// A rank's part of it, for the mesh of the options. Throws PlanError. Include graph/parts.hh to
-  /// call it.
+  /// A rank's part of it, for the mesh of the options. Throws PlanError, OutOfMemory. Include
+  /// graph/parts.hh to call it.
   inline Plan(LogicalGraph const& graph, PlanOptions const& options, int rank);
 
   bool operator==(Plan const&) const = default;

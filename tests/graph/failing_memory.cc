@@ -4,6 +4,7 @@
 #include <new>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/layer_norm.hh"
 #include "tests/support/allocations.hh"
@@ -82,4 +83,30 @@ TEST_CASE("an op that there is no memory for leaves no result behind", "[graph][
   check_each([](LogicalGraph& graph) {
     layer_norm({.eps = 1e-5}, graph.at(known), graph.at("weight"), graph.at("bias"));
   });
+}
+
+TEST_CASE("a plan that there is no memory for is refused, of one rank and of several",
+          "[graph][memory]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {8, 4}, .axes = "embed batch"}, "x")).named("y").mark_output();
+  PlanOptions options{.tile = 4, .check = true};
+  for (int const ranks : {1, 2}) {
+    if (ranks == 2) options.mesh = {{"data", 2}}, options.rules = ddp();
+    bool more = allocations_are_counted();
+    for (long count = 0; more; ++count) {
+      INFO(ranks << " ranks, " << count << " allocations before the one that fails");
+      bool threw = false;
+      (void)fail_new_after(count);
+      try {
+        (void)(ranks == 2 ? Plan(graph, options, 1) : Plan(graph, options));
+      } catch (OutOfMemory const&) {
+        threw = true;
+      } catch (std::exception const& error) {
+        (void)fail_new_after(-1);
+        FAIL(error.what());
+      }
+      more = fail_new_after(-1) < 0;
+      REQUIRE(threw == more);
+    }
+  }
 }
