@@ -124,11 +124,12 @@ class Corpus {
     return std::max<std::size_t>(1, validation_windows() / std::max<std::size_t>(1, batch));
   }
   /// Batch number `index` of `batches`, which together are spread evenly over validation(). Throws
-  /// ValueError where there is none of that number, as validation_tile does.
+  /// ValueError where there is none of that number, or they are too many to be counted, as
+  /// validation_tile does.
   void validation_batch(std::size_t index, std::size_t batches, std::size_t batch,
                         std::vector<std::int64_t>& tokens,
                         std::vector<std::int64_t>& labels) const {
-    check_batch("validation_batch", index, batches);
+    check_batch("validation_batch", index, batches, batch);
     prepare(batch, tokens, labels);
     for (std::size_t b = 0; b < batch; ++b)
       put_window(validation_window(index * batch + b, batches * batch), b, sequence_, tokens,
@@ -138,16 +139,21 @@ class Corpus {
   void validation_tile(std::size_t index, std::size_t batches, std::size_t batch,
                        TileBox const& box, std::vector<std::int64_t>& tokens,
                        std::vector<std::int64_t>& labels) const {
-    check_batch("validation_tile", index, batches);
+    check_batch("validation_tile", index, batches, batch);
     put_tile("validation_tile", box, batch, tokens, labels,
              [&](std::size_t b) { return validation_window(index * batch + b, batches * batch); });
   }
 
  private:
-  static void check_batch(char const* call, std::size_t index, std::size_t batches) {
+  void check_batch(char const* call, std::size_t index, std::size_t batches,
+                   std::size_t batch) const {
     if (index >= batches)
       throw ValueError(concat(call, ": there is no batch ", index, " of ", batches,
                               "; they are counted from 0"));
+    if (batch != 0 && batches > SIZE_MAX / batch / validation_windows())
+      throw ValueError(concat(call, ": ", batches, " batches of ", batch,
+                              " sequences are more than can be counted; validation_batches(", batch,
+                              ") is ", validation_batches(batch)));
   }
 
   void prepare(std::size_t batch, std::vector<std::int64_t>& tokens,

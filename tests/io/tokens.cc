@@ -173,6 +173,23 @@ TEST_CASE("a batch that no memory holds is refused", "[io][tokens]") {
              Contains(words));
 }
 
+TEST_CASE("more validation batches than can be counted are refused", "[io][tokens]") {
+  Corpus const corpus(counting(1000), 10);
+  Batch batch;
+  for (std::size_t const batches : {SIZE_MAX / 2 + 1, SIZE_MAX / 4, SIZE_MAX / 8 + 1}) {
+    auto const words = concat(": ", batches, " batches of 2 sequences");
+    CHECK_THAT(thrown<ValueError>([&] {
+                 corpus.validation_batch(batches - 1, batches, 2, batch.tokens, batch.labels);
+               }),
+               Contains("validation_batch" + words));
+    CHECK_THAT(thrown<ValueError>([&] {
+                 corpus.validation_tile(0, batches, 2, {{0, 0}, {10, 2}}, batch.tokens,
+                                        batch.labels);
+               }),
+               Contains("validation_tile" + words));
+  }
+}
+
 TEST_CASE("bytes above 127 are tokens above 127", "[io][tokens]") {
   Corpus const corpus(std::string(40, '\xff'), 4);
   Batch batch;
