@@ -137,10 +137,9 @@ class GraphReader {
       graph->set_phase(phase);
     if (get_or(root_, "phases_apart", false)) graph->keep_phases_apart();
     std::size_t number = 0;
-    for (JsonView const tensor : get<JsonView>(root_, "tensors").elements())
-      add_tensor(*graph, tensor, number++);
+    for (JsonView const tensor : list(root_, "tensors")) add_tensor(*graph, tensor, number++);
     number = 0;
-    for (JsonView const op : get<JsonView>(root_, "ops").elements()) add_op(*graph, op, number++);
+    for (JsonView const op : list(root_, "ops")) add_op(*graph, op, number++);
     return graph;
   }
 
@@ -151,21 +150,28 @@ class GraphReader {
   template <class T> T get(JsonView object, std::string_view key) const {
     return json_field<T>(object, key, source_);
   }
+  JsonView get(JsonView object, std::string_view key, JsonKind kind) const {
+    return json_field(object, key, source_, kind);
+  }
+  JsonList<JsonView> list(JsonView object, std::string_view key) const {
+    return get(object, key, JsonKind::array).elements();
+  }
   template <class T> T get_or(JsonView object, std::string_view key, T otherwise) const {
     return object.find(key) ? get<T>(object, key) : otherwise;
   }
 
   Numerics numerics() const {
-    JsonView const given = get<JsonView>(root_, "numerics");
+    JsonView const given = get(root_, "numerics", JsonKind::object);
     auto const mode = get<std::string>(given, "mode");
     if (mode != name_of(Mode::exact) && mode != name_of(Mode::fast))
       fail("numerics ", in_quotes(mode), " where exact and fast are known");
     Numerics result{mode == name_of(Mode::fast) ? Mode::fast : Mode::exact};
-    if (auto const groups = given.find("groups"))
-      for (JsonMember const& axis : groups->members()) {
-        std::string const name = axis.key.text();
-        result.groups.push_back({name, get<int>(*groups, name)});
-      }
+    if (!given.find("groups")) return result;
+    JsonView const groups = get(given, "groups", JsonKind::object);
+    for (JsonMember const& axis : groups.members()) {
+      std::string const name = axis.key.text();
+      result.groups.push_back({name, get<int>(groups, name)});
+    }
     return result;
   }
 
@@ -272,7 +278,7 @@ class GraphReader {
   void add_op(LogicalGraph& graph, JsonView given, std::size_t number) const {
     KnownOp const& op = known(get<std::string>(given, "op"), number);
     alignas(8) std::array<std::byte, max_attrs_bytes> attrs{};
-    read_attrs(*op.info, get<JsonView>(given, "attrs"), attrs.data());
+    read_attrs(*op.info, get(given, "attrs", JsonKind::object), attrs.data());
     std::vector<Node> operands;
     for (std::string const& name : get<std::vector<std::string>>(given, "operands"))
       operands.push_back(graph.at(name));

@@ -136,6 +136,16 @@ inline JsonView parse_json(char const* text, std::string_view source,
 /// A text that would not live as long.
 JsonView parse_json(std::string const&&, std::string_view, int = usual_json_depth) = delete;
 
+namespace detail {
+
+/// Throws FormatError: the value under a key is of another type than is needed.
+[[noreturn]] inline void fail_type(JsonView value, std::string_view key, std::string_view source) {
+  throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is ", value.shown(),
+                           " where another type is needed"));
+}
+
+}  // namespace detail
+
 /// The member of an object as T. Throws FormatError that names source and key where it is missing
 /// or of another type.
 template <class T> T json_field(JsonView object, std::string_view key, std::string_view source) {
@@ -143,10 +153,15 @@ template <class T> T json_field(JsonView object, std::string_view key, std::stri
   if (!found)
     throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is missing"));
   auto value = found->as<T>();
-  if (!value)
-    throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is ", found->shown(),
-                             " where another type is needed"));
+  if (!value) detail::fail_type(*found, key, source);
   return std::move(*value);
+}
+/// The same of a member that is looked into where it stands: an array or an object, as `kind` says.
+inline JsonView json_field(JsonView object, std::string_view key, std::string_view source,
+                           JsonKind kind) {
+  auto const found = json_field<JsonView>(object, key, source);
+  if (found.kind() != kind) detail::fail_type(found, key, source);
+  return found;
 }
 
 /// Whether both are the same value: keys in any order, 1 and 1.0 differ.

@@ -35,8 +35,8 @@ class PlanReader {
       fail("the plan is one of another graph than '", graph_.name(), "': of one with hash ",
            in_quotes(planned), ", not '", graph,
            "'; load it with the graph that it was made of, or plan anew");
-    std::size_t const tasks = get<JsonView>(root_, "tasks").elements().size();
-    std::size_t const buffers = get<JsonView>(root_, "buffers").elements().size();
+    std::size_t const tasks = list(root_, "tasks").size();
+    std::size_t const buffers = list(root_, "buffers").size();
     RangeRecorder recorder(is_part_ ? most_job_tasks(tasks, buffers) : tasks);
     PlanData plan = passes::lower(passes::add_buffers(cut()), graph_, &recorder);
     if (is_part_) read_part(plan);
@@ -65,6 +65,9 @@ class PlanReader {
   template <class T> T get(JsonView object, std::string_view key) const {
     return json_field<T>(object, key, source_);
   }
+  JsonList<JsonView> list(JsonView object, std::string_view key) const {
+    return json_field(object, key, source_, JsonKind::array).elements();
+  }
 
   /// Nodes and tilings, which the pass that cuts has checked.
   PlanData cut() const {
@@ -80,19 +83,20 @@ class PlanReader {
       seen[node] = true;
     }
     PlanOptions options{.tile = 0};
-    for (JsonView const tensor : get<JsonView>(root_, "tensors").elements()) {
+    for (JsonView const tensor : list(root_, "tensors")) {
       std::vector<AxisTiling> axes;
-      for (JsonView const sizes : get<JsonView>(tensor, "tiles").elements())
-        axes.push_back(axis(sizes));
+      for (JsonView const sizes : list(tensor, "tiles")) axes.push_back(axis(sizes));
       options.keep.push_back({get<std::string>(tensor, "name"), Tiling(std::move(axes)),
                               tensor.find("storage") ? storage(tensor) : Storage::stored,
                               tensor.find("columns") ? get<Index>(tensor, "columns") : 1});
     }
-    if (auto const dims = root_.find("dims"))
-      for (JsonMember const& dim : dims->members()) {
+    if (root_.find("dims")) {
+      JsonView const dims = json_field(root_, "dims", source_, JsonKind::object);
+      for (JsonMember const& dim : dims.members()) {
         std::string const name = dim.key.text();
-        options.dims.push_back({name, get<Index>(*dims, name)});
+        options.dims.push_back({name, get<Index>(dims, name)});
       }
+    }
     plan = passes::tile(std::move(plan), graph_, options, BoundDims(graph_, options.dims));
     plan = passes::pad(std::move(plan), graph_, options);
     check_tilings(plan, options.keep);
@@ -129,7 +133,7 @@ class PlanReader {
     }
     if (at != kept.size())
       fail("there are tiles of ", in_quotes(kept[at].tensor), ", which no node uses");
-    auto const listed = static_cast<Index>(get<JsonView>(root_, "buffers").elements().size());
+    auto const listed = static_cast<Index>(list(root_, "buffers").size());
     Index tiles = 0;
     for (PlannedTensor const& tensor : plan.tensors)
       if (tensor.used && tensor.storage != Storage::view &&
@@ -142,15 +146,15 @@ class PlanReader {
     std::unordered_map<std::string, std::vector<std::uint32_t>> walked;  // the last one first
     for (std::size_t t = plan.tasks.size(); t-- > 0;)
       walked[concat(plan.tasks[t].node, " ", ranges[t])].push_back(static_cast<std::uint32_t>(t));
-    if (auto const moved = root_.find("moved"))
-      for (JsonView const each : moved->elements())
+    if (root_.find("moved"))
+      for (JsonView const each : list(root_, "moved"))
         (void)plan.kernel(
             transfer_of(get<std::string>(each, "kind"), dtype(get<JsonView>(each, "dtype"))));
-    if (auto const copied = root_.find("copied"))
-      for (JsonView const name : copied->elements()) (void)plan.kernel(copy_of(dtype(name)));
+    if (root_.find("copied"))
+      for (JsonView const name : list(root_, "copied")) (void)plan.kernel(copy_of(dtype(name)));
     DynamicArray<PlannedTask> tasks;
     std::size_t copies = 0;
-    for (JsonView const given : get<JsonView>(root_, "tasks").elements()) {
+    for (JsonView const given : list(root_, "tasks")) {
       if (given.find("copy")) {
         tasks.push_back(copy(plan, given));
         ++copies;
@@ -194,12 +198,12 @@ class PlanReader {
   /// Reads the places of tensors, and the ranks that hold their tiles.
   void read_tensors(PlanData& plan) const {
     auto tensor = plan.tensors.begin();
-    for (JsonView const given : get<JsonView>(root_, "tensors").elements()) {
+    for (JsonView const given : list(root_, "tensors")) {
       while (!tensor->used) ++tensor;  // as cut() has checked
       PlannedTensor& its = *tensor++;
       its.place = location(given).place;
       if (!is_part_ || !given.find("homes")) continue;
-      for (JsonView const home : get<JsonView>(given, "homes").elements())
+      for (JsonView const home : list(given, "homes"))
         its.homes.push_back(tile_home(home, get<int>(root_, "ranks")));
       if (std::ssize(its.homes) != its.tiling.tile_count())
         fail("'", its.name, "' has homes of ", its.homes.size(), " tiles, and ",
@@ -249,7 +253,7 @@ class PlanReader {
     keep_buffers(plan);
     if (!root_.find("phases")) return;
     std::uint32_t begin = 0;
-    for (JsonView const given : get<JsonView>(root_, "phases").elements()) {
+    for (JsonView const given : list(root_, "phases")) {
       auto const end = get<std::uint32_t>(given, "end");
       if (end < begin || end > plan.tasks.size())
         fail("a phase ends at task ", end, " of ", plan.tasks.size());
@@ -367,10 +371,10 @@ class PlanReader {
   }
 
   void read_buffers(PlanData& plan) const {
-    for (JsonView const slot : get<JsonView>(root_, "slots").elements())
+    for (JsonView const slot : list(root_, "slots"))
       plan.slots.push_back({get<Index>(slot, "bytes"), location(slot)});
     std::size_t b = 0;
-    for (JsonView const slot : get<JsonView>(root_, "buffers").elements()) {
+    for (JsonView const slot : list(root_, "buffers")) {
       bool const located = slot.is_object();  // not where all buffers of one process are
       std::optional<std::int64_t> const number =
           located ? get<std::int64_t>(slot, "slot") : slot.as<std::int64_t>();
@@ -399,7 +403,7 @@ class PlanReader {
   }
 
   void read_memory(PlanData& plan) const {
-    for (JsonView const report : get<JsonView>(root_, "memory").elements())
+    for (JsonView const report : list(root_, "memory"))
       plan.memory.push_back({location(report), get<Index>(report, "stored"),
                              get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound"),
                              report.find("adopted") ? get<Index>(report, "adopted") : 0});
@@ -407,7 +411,7 @@ class PlanReader {
 
   void read_hints(PlanData& plan) const {
     if (!root_.find("hints")) return;
-    for (JsonView const hints : get<JsonView>(root_, "hints").elements())
+    for (JsonView const hints : list(root_, "hints"))
       plan.hints.push_back({.worker = get<int>(hints, "worker"),
                             .node = get<int>(hints, "node"),
                             .prefetch = get<bool>(hints, "prefetch"),
@@ -420,9 +424,11 @@ class PlanReader {
     if (!given) return {rank_, host};
     using Kind = Place::Kind;
     auto const name = get<std::string>(*given, "place");
+    int const rank = get<int>(*given, "rank"), device = get<int>(*given, "device");
+    if (rank < 0 || device < 0)
+      fail("a place on rank ", rank, " and device ", device, "; both count from 0");
     for (Kind const kind : {Kind::host, Kind::pinned, Kind::device, Kind::disk})
-      if (name == nntile::name_of(kind))
-        return {get<int>(*given, "rank"), {kind, get<int>(*given, "device")}};
+      if (name == nntile::name_of(kind)) return {rank, {kind, device}};
     fail("place ", in_quotes(name), " is unknown");
   }
 

@@ -225,6 +225,26 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
                "graph: its name, 6 bytes, holds the control character 10; no file could name it"));
 }
 
+TEST_CASE("a member of a saved graph or plan that should be a list and is none is refused",
+          "[io][plan]") {
+  Layer const layer;
+  auto const as_five = [](std::string const& text, std::string const& key) {
+    return replaced(text, concat('"', key, "\": "), concat('"', key, "\": 5, \"before\": "));
+  };
+  auto const refused = [](std::string const& file, std::string const& key) {
+    return concat("'", file, "': '", key, "' is 5 where another type is needed");
+  };
+  for (char const* const key : {"ops", "tensors", "numerics", "attrs"})
+    CHECK(graph_error(as_five(layer.text(), key)) == refused("g.json", key));
+  CHECK(graph_error(replaced(layer.text(), "\"exact\"", "\"exact\", \"groups\": 5")) ==
+        refused("g.json", "groups"));
+  for (char const* const key : {"tasks", "buffers", "tensors", "slots", "memory"})
+    CHECK(plan_error(as_five(layer.plan(), key)) == refused("p.json", key));
+  for (char const* const key : {"moved", "copied", "dims", "hints"})
+    CHECK(plan_error(replaced(layer.plan(), "\"digest\"", concat('"', key, "\": 5, \"digest\""))) ==
+          refused("p.json", key));
+}
+
 TEST_CASE("an op that is unknown is named, with those that are close", "[io][plan]") {
   std::string const text = Layer().text();
   auto const error = [&](char const* op) {
@@ -409,6 +429,7 @@ TEST_CASE("what a file says of copies is checked", "[io][plan]") {
   };
   CHECK(error("{", "{") == "(nothing was thrown)");
   CHECK(contains(error("\"copied\": [\"fp32\"]", "\"copied\": [\"fp31\"]"), "is unknown"));
+  CHECK(contains(error("\"device\":1", "\"device\":-1"), "a place on rank 0 and device -1"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0,9]"), "buffer 9 of 6"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0]"), "a copy has 1 buffers"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[1,4]"), "copies something else"));
