@@ -53,6 +53,7 @@ template <nntile::Runtime R> class Generator {
                          .top_p = settings.top_p},
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
+    keep_heads_whole();
     plan(described_.seq);  // the largest, so that what has no room is said before the first byte
     decode_ = session_.compile(next_, false, {{"seq", 1}});
     draw_ = session_.compile(draw);
@@ -105,6 +106,15 @@ template <nntile::Runtime R> class Generator {
   ModelGraph graph(ModelGraph::Purpose purpose) const {
     return ModelGraph(purpose, described_.model, "seq", 1, numerics_of(settings_.machine.numerics),
                       {}, {}, 1, described_.seq);
+  }
+
+  /// Cuts no head, where --tile does not say how: attention reads the caches in whole heads, but
+  /// the last block's prefill, which ends at its cache and is planned first, would follow the tile.
+  void keep_heads_whole() {
+    auto& cuts = session_.options.cuts;
+    auto const of_heads = [](nntile::AxisCut const& cut) { return cut.axis == "head_dim"; };
+    if (std::any_of(cuts.begin(), cuts.end(), of_heads)) return;
+    cuts.push_back({"head_dim", {described_.model.width / described_.model.heads}});
   }
 
   /// Plans the pass that fills the caches, for a window of that many tokens.

@@ -156,6 +156,8 @@ def main():
     need(first.stdout != other.stdout, 'another seed gives another text')
     sure = [runs.call('generate', '--run', out, '--tokens', 20, '--temperature', 0, '--seed', seed).stdout for seed in (1, 2)]
     need(sure[0] == sure[1], 'temperature 0 takes the likeliest byte whatever the seed')
+    small = runs.call('generate', '--run', out, '--tokens', 5, '--prompt', 'The ', '--tile', 16)  # half a head
+    need(small.returncode == 0 and small.stdout.startswith('The '), f'tiles may be smaller than a head: {small.stderr}')
     prompts = 'x' * 100, 'The ' * 15 + 'x' * 40
     longer = [runs.call('generate', '--run', out, '--tokens', 60, '--prompt', prompt, '--top-k', 5) for prompt in prompts]
     need(all(done.returncode == 0 for done in longer) and
