@@ -5,6 +5,13 @@
 # looking for the thing itself, so that a user's own installation counts.
 set -u
 
+usage() { sed -n '3,5s/^# //p' "$0"; }
+case ${1-} in
+  '') ;;
+  -h | --help) usage; exit ;;
+  *) echo "packages.sh: it takes no words, such as '$1'" >&2; usage >&2; exit 2 ;;
+esac
+
 command_() { command -v "$1" >/dev/null 2>&1; }
 module() { command_ pkg-config && pkg-config --exists "$1"; }
 header() { command_ c++ && echo "#include <$1>" | c++ -E -x c++ - >/dev/null 2>&1; }

@@ -55,13 +55,15 @@ def end(text, why):
 
 def main(folder):
     wrong = 0
-    for script in sorted(pathlib.Path(folder, "tests").rglob("*.py")):
+    packages = pathlib.Path(folder, "subprojects/packages.sh")  # without words it would install them
+    for script in [*sorted(pathlib.Path(folder, "tests").rglob("*.py")), packages]:
         code = script.read_text(encoding="utf-8")
         if script.name in ("runs.py", "usage.py") or "__pycache__" in script.parts:
             continue
-        first = code[code.index('"""') + 3:].split("\n", 1)[0]
+        first = code.split("\n# ")[2] if script == packages else code[code.index('"""') + 3:].split("\n", 1)[0]
         for words, status in ((["--help"], 0), (["--no-such-option"], 2)):
-            done = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, timeout=60, check=False)
+            program = ["bash" if script == packages else sys.executable, script]
+            done = subprocess.run([*program, *words], capture_output=True, text=True, timeout=60, check=False)
             said = done.stdout if status == 0 else done.stderr
             if done.returncode != status or first not in said or "Traceback" in done.stderr:
                 print(f"{script} {words[0]}: exit {done.returncode}, not {status}, and says {said[:200]!r}")
