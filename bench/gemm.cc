@@ -355,12 +355,15 @@ int main(int argc, char** argv) {
           "ring and the others: two, on the wall; less than 0.4 Mflop is not shared. Names that "
           "end in _v3 are held to AVX2. "
           "Also takes --case TEXT, which names of cases must hold, and --workers 1|2."));
+  auto const cases = bench::gemm_cases(records.options().quick);
+  auto const chosen = [&](GemmCase const& of) { return of.name.find(part) != std::string::npos; };
+  bench::require_case("gemm", part, cases, chosen);
   Isa const isa = bench::isa_of(records.options());
   for (int const workers : {1, 2}) {
     if (!threads.empty() && std::to_string(workers) != threads) continue;
     Contest contest(records, workers, isa);
-    for (GemmCase const& of : bench::gemm_cases(records.options().quick))
-      if (of.name.find(part) != std::string::npos) contest.run(of);
+    for (GemmCase const& of : cases)
+      if (chosen(of)) contest.run(of);
     contest.summarise();
   }
 }

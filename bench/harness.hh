@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,17 @@ inline Options parse(int argc, char** argv, char const* what) {
     }
   }
   return options;
+}
+
+/// Ends the program with a line that says which cases there are, where `chosen` takes none of them.
+template <class Cases, class Chosen>
+void require_case(char const* bench, std::string const& given, Cases const& cases, Chosen chosen) {
+  if (std::any_of(std::begin(cases), std::end(cases), chosen)) return;
+  std::string names;
+  for (auto const& each : cases) names += concat(' ', each.name);
+  std::fprintf(stderr, "bench_%s: no case '%s'; there are%s\n", bench, given.c_str(),
+               names.c_str());
+  std::exit(2);
 }
 
 /// What --isa names, the best there is by default. Ends the program where there are no such

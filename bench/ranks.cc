@@ -177,13 +177,11 @@ int main(int argc, char** argv) {
   bench::Records records("ranks", options);
   bool good = true;
   auto const cases = bench::ranks_cases();
-  if (!only.empty() && bench::find_ranks_case(cases, only) == nullptr) {
-    std::fprintf(stderr, "bench_ranks: no case '%s'; there are", only.c_str());
-    for (bench::RanksCase const& each : cases) std::fprintf(stderr, " %s", each.name);
-    std::fprintf(stderr, "\n");
-    return 2;
-  }
+  auto const chosen = [&](bench::RanksCase const& each) {
+    return only.empty() || only == each.name;
+  };
+  bench::require_case("ranks", only, cases, chosen);
   for (bench::RanksCase const& each : cases)
-    if (only.empty() || only == each.name) good = run(records, each, ranks, python) && good;
+    if (chosen(each)) good = run(records, each, ranks, python) && good;
   return good ? 0 : 1;
 }
