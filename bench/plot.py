@@ -98,7 +98,9 @@ def draw_curves(axes, case, records, colours):
 
 def main():
     if len(sys.argv) != 3:
-        sys.exit(__doc__.strip().splitlines()[-1])
+        asked = sys.argv[1:] in (["--help"], ["-h"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
     try:
         import matplotlib
         matplotlib.use("svg")

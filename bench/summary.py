@@ -102,7 +102,9 @@ def main():
     elif sys.argv[1:2] == ["bars"] and len(sys.argv) > 2:
         bars(sys.argv[2:])
     else:
-        sys.exit(__doc__.strip())
+        asked = sys.argv[1:] in (["--help"], ["-h"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        sys.exit(0 if asked else 2)
 
 
 if __name__ == "__main__":

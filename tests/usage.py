@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How scripts of the tests answer `--help` and calls that they do not take: with their own text. They import this.
 
-usage: usage.py [ROOT]   calls all of them so
+usage: usage.py [ROOT]   calls all of them so, and those of the benches
 """
 import pathlib
 import subprocess
@@ -56,11 +56,15 @@ def end(text, why):
 def main(folder):
     wrong = 0
     packages = pathlib.Path(folder, "subprojects/packages.sh")  # without words it would install them
-    for script in [*sorted(pathlib.Path(folder, "tests").rglob("*.py")), packages]:
+    benches = pathlib.Path(folder, "bench").glob("*.py")
+    for script in [*sorted(pathlib.Path(folder, "tests").rglob("*.py")), *sorted(benches), packages]:
         code = script.read_text(encoding="utf-8")
         if script.name in ("runs.py", "usage.py") or "__pycache__" in script.parts:
             continue
-        first = code.split("\n# ")[2] if script == packages else code[code.index('"""') + 3:].split("\n", 1)[0]
+        if "import argparse" in code:
+            first = f"usage: {script.name}"
+        else:
+            first = code.split("\n# ")[2] if script == packages else code[code.index('"""') + 3:].split("\n", 1)[0]
         for words, status in ((["--help"], 0), (["--no-such-option"], 2)):
             program = ["bash" if script == packages else sys.executable, script]
             done = subprocess.run([*program, *words], capture_output=True, text=True, timeout=60, check=False)
