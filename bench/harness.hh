@@ -3,6 +3,7 @@
 // What benches share: options, samples, a table for people, records for programs.
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +45,16 @@ inline bool is_isa(std::string const& name) {
   return false;
 }
 
+/// Ends the program where a file cannot be written, rather than after the measurements.
+inline void require_writable(std::string const& path) {
+  if (std::FILE* const file = std::fopen(path.c_str(), "ab")) {
+    std::fclose(file);
+    return;
+  }
+  std::fprintf(stderr, "--json: cannot write '%s': %s\n", path.c_str(), std::strerror(errno));
+  std::exit(2);
+}
+
 /// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says
 /// so.
 inline Options parse(int argc, char** argv, char const* what) {
@@ -53,7 +64,7 @@ inline Options parse(int argc, char** argv, char const* what) {
     bool const more = i + 1 < argc;
     if (argument == "--quick")
       options.quick = true;
-    else if (argument == "--json" && more)
+    else if (argument == "--json" && more && *argv[i + 1] != 0)
       options.json = argv[++i];
     else if (argument == "--isa" && more && is_isa(argv[i + 1]))
       options.isa = argv[++i];
@@ -65,6 +76,7 @@ inline Options parse(int argc, char** argv, char const* what) {
       std::exit(help ? 0 : 2);
     }
   }
+  if (!options.json.empty()) require_writable(options.json);
   return options;
 }
 
