@@ -3,8 +3,10 @@
 //
 // 09_recursion [n [workers]]: fib(n), by default fib(20) on all cores.
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "nntile/runtime/ring/nest.hh"
@@ -50,13 +52,26 @@ struct Fibonacci {
   }  // a and b end with this task, which ends with the last of its tasks
 };
 
+/// The number that a word is; ends the program for another one.
+int number(char const* what, char const* word, int least, int most) {
+  int value = least - 1;
+  char const* const end = word + std::strlen(word);
+  auto const parsed = std::from_chars(word, end, value);
+  if (parsed.ec == std::errc() && parsed.ptr == end && value >= least && value <= most)
+    return value;
+  std::fprintf(stderr, "09_recursion: %s is a number from %d to %d, not '%s'\n", what, least, most,
+               word);
+  std::exit(2);
+}
+
 }  // namespace
 
 int main(int count, char** words) {
-  long const n = count > 1 ? std::atol(words[1]) : 20;
-  Ring ring({.workers = count > 2 ? std::optional(std::atoi(words[2])) : std::nullopt});
+  int const n = count > 1 ? number("n", words[1], 0, 40) : 20;  // fib(40) takes minutes
+  Ring ring(
+      {.workers = count > 2 ? std::optional(number("workers", words[2], 1, 1024)) : std::nullopt});
   Handle const result = ring.allocate(sizeof(long));
   ring.orchestrate(Fibonacci{n, result}, Use<Handle>{result, Access::write});
-  std::printf("fib(%ld) = %ld\n", n,
+  std::printf("fib(%d) = %ld\n", n,
               *reinterpret_cast<long const*>(ring.lock(result, Access::read).data()));
 }
