@@ -109,7 +109,8 @@ inline PlanData hint_places(PlanData plan, LogicalGraph const& graph, PlanOption
 
 /// Fills in copies, slots and the reports of memory. Slots may waste some of the capacities: then
 /// it tries with less, and where a task has no room left in that, with little more than tasks need,
-/// whatever there is, so that what fits in this much fits in more. Throws PlaceFull.
+/// whatever there is, so that what fits in this much of a place fits in more of it; where several
+/// are short, it may not. Throws PlaceFull.
 class Fit {
  public:
   Fit(PlanData const& plan, Homes const& homes, std::vector<PlaceCapacity> const& capacity)
