@@ -69,7 +69,8 @@ template <ScopedRuntime R> class RepeatedRun {
       : calls_(transcript.calls),
         runtime_(runtime),
         partner_(nntile::detail::transcribed_bodies(transcript)),
-        buffers_(nntile::detail::transcribed_parts(transcript).size()) {
+        parts_(nntile::detail::transcribed_parts(transcript)),
+        buffers_(parts_.size()) {
     for (Call const& call : calls_) {
       tasks_.push_back(results_.size());
       if (!call.is_task()) continue;
@@ -110,7 +111,7 @@ template <ScopedRuntime R> class RepeatedRun {
       switch (call.kind) {
         case Kind::retire:
           target.retire(handle(call.buffer));
-          buffers_[call.buffer].alive = false;
+          end_buffer(call.buffer);
           break;
         case Kind::submit:
           submit(target, c, outer);
@@ -192,6 +193,12 @@ template <ScopedRuntime R> class RepeatedRun {
     buffer.handle = handle;
     buffer.region = {0, bytes, {}};
     buffer.alive = true;
+  }
+  /// A region that is all of a buffer is that buffer.
+  void end_buffer(std::uint32_t number) {
+    auto const& [root, region] = parts_[number];
+    buffers_[number].alive = false;
+    if (region == parts_[root].region) buffers_[root].alive = false;
   }
   Handle handle(std::uint32_t number) const {
     if (number >= buffers_.size() || !buffers_[number].handle)
@@ -295,6 +302,7 @@ template <ScopedRuntime R> class RepeatedRun {
   std::vector<Call> const& calls_;
   R& runtime_;
   std::vector<std::size_t> const partner_;
+  std::vector<nntile::detail::TranscribedPart> const parts_;
   std::vector<std::size_t> tasks_;  // by position, the number of the next task
   std::vector<Buffer> buffers_;     // tasks hold the regions' addresses
   std::vector<Event> events_;

@@ -275,6 +275,26 @@ TEMPLATE_TEST_CASE("regions are repeated by their bytes alone", "[testing][trans
   CHECK(expected[6].hashes == std::vector{hash(5 * patched + d + 1)});
 }
 
+TEMPLATE_TEST_CASE("a buffer that ends by a region of all of it ends once where it is repeated",
+                   "[testing][transcript]", Serial, Ring) {
+  Transcript run;
+  {
+    Transcribe<TestType> runtime;
+    std::uint64_t value = 1;
+    auto const buffer = runtime.adopt(std::as_writable_bytes(std::span(&value, 1)));
+    auto const whole = runtime.region(buffer, {0, 4, {{2, 4}}});
+    Use<typename Transcribe<TestType>::Handle> const use[] = {{whole, Access::update}};
+    runtime.submit({&step_codelet, use, {}, {}, {}});
+    runtime.retire(whole);
+    runtime.wait_all();
+    run = runtime.transcript();
+  }
+  TestType again;
+  auto const results = testing::run(run, again);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].hashes.at(0) != 0);
+}
+
 TEST_CASE("a region is unlocked under whatever handle it was asked for", "[testing][transcript]") {
   Transcribe<Serial> runtime;
   auto const buffer = runtime.allocate(16);
