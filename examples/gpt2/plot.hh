@@ -16,7 +16,7 @@
 
 namespace gpt2 {
 
-/// The data of a plot. Losses that are not finite are left out.
+/// The data of a plot. Losses that are not finite, or beyond 1e300, are left out.
 struct LossCurve {
   std::string title;
   std::string unit = "nats per byte";
@@ -33,11 +33,14 @@ namespace detail {
 inline constexpr double width = 960, height = 540;
 inline constexpr double left = 78, right = 920, top = 84, bottom = 476;
 
+/// "12.50"; of 1e15 and more "1.250e+16".
 inline std::string fixed(double value, int decimals) {
   char digits[64];
-  if (!(std::abs(value) < 1e15)) return "0";
-  auto const end =
-      std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed, decimals).ptr;
+  bool const plain = std::abs(value) < 1e15;
+  auto const end = std::to_chars(digits, digits + sizeof digits, value,
+                                 plain ? std::chars_format::fixed : std::chars_format::scientific,
+                                 plain ? decimals : 3)
+                       .ptr;
   std::string text(digits, end);
   // "-0.0" where something negative was rounded away
   return text.find_first_of("123456789") == std::string::npos && text[0] == '-' ? text.substr(1)
@@ -47,6 +50,7 @@ inline std::string fixed(double value, int decimals) {
 /// "12,000".
 inline std::string grouped(double value) {
   std::string text = fixed(value, 0);
+  if (text.find('e') != text.npos) return text;
   for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-';) text.insert(at -= 3, 1, ',');
   return text;
 }
@@ -56,8 +60,10 @@ struct Axis {
   double low = 0, high = 1, step = 1;
   int decimals = 0;
 
+  /// A range that labels of some ten digits would not show is a single number's.
   static Axis over(double low, double high, int ticks) {
-    if (!(high > low)) high = low + 1;
+    double const size = std::max(1.0, std::abs(low));
+    if (!(high - low > 1e-9 * size)) high = low + std::max(1.0, size / 100);
     double const rough = (high - low) / ticks;
     double const power = std::pow(10.0, std::floor(std::log10(rough)));
     double const ratio = rough / power;
@@ -83,9 +89,10 @@ struct Point {
 using Points = std::vector<Point>;
 
 inline Points finite_points(std::vector<double> const& x, std::vector<double> const& y) {
+  constexpr double largest = 1e300;  // sums of millions are finite
   Points points;
   for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
-    if (std::isfinite(x[i]) && std::isfinite(y[i])) points.push_back({x[i], y[i]});
+    if (std::isfinite(x[i]) && std::abs(y[i]) <= largest) points.push_back({x[i], y[i]});
   return points;
 }
 
@@ -260,7 +267,9 @@ inline std::string loss_svg(LossCurve const& curve) {
       std::max(curve.steps, curve.train_every * static_cast<double>(curve.train.size()));
   double last = std::max(steps, 1.0);
   for (Point const& point : valid) last = std::max(last, point.x);
-  Canvas canvas(Axis::over(0, last, 8), y_axis(train, valid));
+  Axis x = Axis::over(0, last, 8);
+  x.step = std::max(x.step, 1.0);  // its labels are whole
+  Canvas canvas(x, y_axis(train, valid));
   canvas.text =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 960 540\" width=\"960\" "
       "height=\"540\" "

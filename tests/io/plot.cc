@@ -130,6 +130,37 @@ TEST_CASE("ticks are round numbers", "[io][plot]") {
   CHECK(detail::fixed(-0.01, 1) == "0.0");
 }
 
+TEST_CASE("steps have whole numbers, each of them once", "[io][plot]") {
+  LossCurve curve;
+  for (int steps = 1; steps <= 4; ++steps) {
+    curve.train.assign(static_cast<std::size_t>(steps), 7.5);
+    std::string const svg = loss_svg(curve);
+    for (int step = 0; step <= steps; ++step)
+      CHECK(count(svg, ">" + std::to_string(step) + "</text>") == 1);
+  }
+}
+
+TEST_CASE("losses of any size are drawn by numbers that say it", "[io][plot]") {
+  LossCurve curve;
+  for (std::vector<double> const& losses : {std::vector{1e17},
+                                            {1e17, 3e17},
+                                            {1e300, 1e300},
+                                            {-1.7e308, 1.7e308},
+                                            {1e-320, 2e-320},
+                                            {1., 1 + 1e-15},
+                                            {1e-300},
+                                            {0., 1e-70}}) {
+    curve.train = losses;
+    std::string const svg = loss_svg(curve);
+    CAPTURE(losses, svg);
+    CHECK(unbalanced(svg).empty());
+    CHECK(count(svg, "nan") + count(svg, "inf") == 0);
+    CHECK(std::all_of(svg.begin(), svg.end(), [](char c) { return c == '\n' || c >= ' '; }));
+  }
+  curve.train = {1e17, 3e17};
+  CHECK_THAT(loss_svg(curve), Contains("training loss 3.000e+17<") && Contains(">1.000e+17<"));
+}
+
 TEST_CASE("smoothing keeps a straight line and its end is a mean", "[io][plot]") {
   detail::Points line;
   for (int i = 0; i < 500; ++i) line.push_back({static_cast<double>(i), 2.0 * i});
