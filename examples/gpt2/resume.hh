@@ -128,6 +128,15 @@ inline void take_over(TrainSettings& settings, RunRecord const& run,
   } catch (nntile::ValueError const& error) {  // options were checked before
     throw nntile::FormatError(nntile::concat(where, std::string_view(error.what())));
   }
+  std::string kept;
+  try {
+    kept = to_text(groups_of(run.groups));
+  } catch (nntile::ValueError const&) {  // whose text is of an option
+  }
+  if (kept != run.groups)
+    throw nntile::FormatError(nntile::concat(
+        nntile::io::path_in_quotes(path), ": its run's 'groups' is ",
+        nntile::io::in_quotes(run.groups), " where groups as batch=4,head=2 are needed"));
   std::string const groups = to_text(groups_of(settings.groups));
   if (!groups.empty() && groups != run.groups)
     throw nntile::ValueError(

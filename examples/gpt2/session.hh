@@ -231,7 +231,9 @@ inline Described model_from(nntile::io::JsonView json, std::string const& path) 
                   .width = integer("n_embd"),
                   .layers = integer("n_layer"),
                   .heads = integer("n_head"),
-                  .eps = json["layer_norm_epsilon"].as<double>().value_or(1e-5),
+                  .eps = json.find("layer_norm_epsilon")
+                             ? nntile::io::json_field<double>(json, "layer_norm_epsilon", path)
+                             : 1e-5,
                   .dtype = dtype_from(json, path)};
   if (!(result.model.eps > 0))
     throw nntile::FormatError(nntile::concat("'", path, "': its model's 'layer_norm_epsilon' is ",

@@ -48,6 +48,7 @@ FORGED = [
     ('"n_layer": 1', '"n_layer": 1, "dtype": 16', ['dtype', '16']),
     ('"n_layer": 1', '"n_layer": -1', ['n_layer']),
     ('"layer_norm_epsilon": ', '"layer_norm_epsilon": -', ['layer_norm_epsilon']),
+    ('"layer_norm_epsilon": ', '"layer_norm_epsilon": "small", "others": ', ['layer_norm_epsilon', '"small"']),
     ('"step": 3', '"step": 4', ['step 4', 'step-0000000004']),
     ('"run": {', '"run": [],"more": {', ["'run' is []"]),
     ('"files": [', '"files": [{"name":"model.safetensors","bytes":1,"checksum":"0000000000000000"},',
@@ -60,6 +61,7 @@ FORGED_RUNS = [
     ('"valid_step": [', '"valid_step": [7, ', ['validations']),
     ('"steps": ', '"steps": "x", "others": ', ["'steps'"]),
     ('"data": ', '"others": ', ["'data' is missing"]),
+    ('"steps": ', '"groups": "batch=x", "steps": ', ["'groups' is 'batch=x'", 'batch=4']),
     ('"batch": 2', '"batch": 0', ["'batch' is 0"]), ('"batch": 2', f'"batch": {HUGE}', ["'batch'", str(HUGE)]),
 ]
 
