@@ -3,6 +3,7 @@
 // A breakdown of the time of runs.
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ class Profile {
   /// Throws ValueError for times of another plan.
   void add(Plan const& plan, std::span<TaskTime const> times) {
     detail::check_times("profile", plan, times);
-    std::int64_t begin = 0, end = 0;
+    std::int64_t begin = INT64_MAX, end = 0;
     for (std::size_t t = 0; t < times.size(); ++t) {
       if (times[t].end == 0) continue;
       PlannedTask const& task = plan.tasks()[t];
@@ -33,10 +34,10 @@ class Profile {
       ++row.tasks;
       row.seconds += static_cast<double>(times[t].end - times[t].begin) * 1e-9;
       row.cost += task.cost;
-      begin = begin == 0 ? times[t].begin : std::min(begin, times[t].begin);
+      begin = std::min(begin, times[t].begin);
       end = std::max(end, times[t].end);
     }
-    elapsed_ += static_cast<double>(end - begin) * 1e-9;
+    if (end > begin) elapsed_ += static_cast<double>(end - begin) * 1e-9;
     ++runs_;
   }
 

@@ -3,6 +3,7 @@
 // A run as a Chrome trace, the JSON that Perfetto and chrome://tracing open.
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -85,12 +86,12 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
 /// 2016.
 inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times) {
   nntile::detail::check_times("trace", plan, times);
-  std::int64_t origin = 0;
+  std::int64_t origin = INT64_MAX;
   std::map<std::uint64_t, std::int64_t> threads;
   Json events = Json::array();
   for (std::size_t t = 0; t < times.size(); ++t) {
     if (times[t].end == 0) continue;
-    origin = origin == 0 ? times[t].begin : std::min(origin, times[t].begin);
+    origin = std::min(origin, times[t].begin);
     auto const number = static_cast<std::int64_t>(threads.size());
     if (!threads.emplace(times[t].thread, number).second) continue;
     std::string const name = detail::row_name(plan, plan.tasks()[t], number);

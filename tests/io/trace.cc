@@ -62,6 +62,17 @@ TEST_CASE("a trace has an event for each task that ran, from time 0", "[io][trac
   CHECK(arena(6) == std::pair(4.0, Index{0}));
 }
 
+TEST_CASE("a trace of times from 0 on begins there", "[io][trace]") {
+  Traced run;
+  run.times = {{0, 10, 11}, {10, 20, 11}, {20, 30, 11}};
+  std::string const text = io::trace_text(*run.plan, run.times);
+  for (io::JsonView const event : io::parse_json(text, "trace")["traceEvents"].elements())
+    CHECK(event["ts"].as<double>().value_or(0) >= 0);
+  Profile profile;
+  profile.add(*run.plan, run.times);
+  CHECK(std::llround(profile.elapsed() * 1e9) == 30);
+}
+
 TEST_CASE("times of a trace have three decimals", "[io][trace]") {
   Traced run;
   run.times = {{1, 4, 11}, {98'238, 196'475, 11}, {}};  // 98237 * 1e-3 has more
