@@ -24,9 +24,9 @@
 // USES are an access (r, w, u, a; d writes disjoint bytes, o has no order) and a buffer each, with
 // commas between; STEPS a count and a stride each, as 3x64; HEX is two digits a byte. CODELET,
 // TENSOR and CAUSE have %xx for a byte up to space, for % and for DEL. A lone - stands for nothing.
-// A body allocates (persistent; it ends with the task), retires, submits, orchestrates, reads,
-// writes and waits. It names buffers that its task uses or it has made, and waits for its own
-// tasks.
+// A body allocates, retires, submits, orchestrates, reads, writes, waits, and opens and closes
+// scopes; what it makes ends with the task at the latest. It names buffers that its task uses or it
+// has made, and waits for its own tasks.
 
 #include <algorithm>
 #include <charconv>
