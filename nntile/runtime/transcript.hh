@@ -189,7 +189,13 @@ class Slicer {
 
  public:
   Slicer(Transcript const& run, std::size_t task)
-      : run_(run), partner_(transcribed_bodies(run)), needed_(run), kept_(run.calls.size()) {
+      : run_(run),
+        partner_(transcribed_bodies(run)),
+        needed_(run),
+        kept_(run.calls.size()),
+        waits_(run.calls.size()) {
+    for (Call const& call : run.calls)
+      for (auto const& use : call.uses) unordered_ |= use.access == Access::unordered;
     std::size_t at = 0;
     for (std::size_t seen = 0; seen <= task; ++at) seen += run.calls[at].is_task();
     target_ = last_ = at - 1;
@@ -222,6 +228,12 @@ class Slicer {
         keep = needed_.any(call.buffer);
         needed_.remove(call.buffer);
         if (keep) name(call.buffer);
+        waits_[c] = unordered_;
+        break;
+      case Kind::read:
+      case Kind::wait:
+      case Kind::wait_all:
+        waits_[c] = unordered_;
         break;
       case Kind::allocate:
       case Kind::adopt:
@@ -289,6 +301,7 @@ class Slicer {
     for (std::size_t c = 0; c <= last_; ++c) {
       Call const& call = run_.calls[c];
       if (call.is_task()) tasks.push_back(kept_[c] ? next++ : 0);
+      if (waits_[c]) part.calls.push_back({.kind = Kind::wait_all});
       if (!kept_[c]) continue;
       bool const around = call.kind == Kind::orchestrate && partner_[c] > last_;
       part.calls.push_back(around ? static_cast<Call&&>(around_.back()) : call);
@@ -309,6 +322,8 @@ class Slicer {
   std::vector<std::size_t> const partner_;
   NeededParts needed_;
   std::vector<bool> kept_, named_;
+  std::vector<bool> waits_;   // whether a wait for all is kept, by which accesses may have an order
+  bool unordered_ = false;    // whether some have none otherwise
   std::vector<Call> around_;  // from the innermost outwards
   std::size_t target_, last_;
 };
@@ -316,10 +331,12 @@ class Slicer {
 }  // namespace detail
 
 /// The part of a run that the results of one task depend on, that task included, in the same
-/// order; waits, reads and retirements are left out, and buffers and tasks have new numbers. Other
-/// tasks that submit are there with all that is inside them; those that the task is inside of end
-/// behind it. Cost: linear in the operands, times the regions of a buffer that matter at a time.
-/// Throws ValueError for a task that is not in it, and a buffer that nothing in it has made.
+/// order; waits, reads and retirements are left out, and buffers and tasks have new numbers. In a
+/// run with accesses in no order, which calls that wait may have given them, a wait_all stands for
+/// each of those. Other tasks that submit are there with all that is inside them; those that the
+/// task is inside of end behind it. Cost: linear in the operands, times the regions of a buffer
+/// that matter at a time. Throws ValueError for a task that is not in it, and a buffer that nothing
+/// in it has made.
 inline Transcript slice(Transcript const& run, std::size_t task) {
   std::size_t const count = run.tasks();
   if (task >= count)
