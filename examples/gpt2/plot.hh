@@ -107,13 +107,22 @@ inline Points train_points(std::vector<double> const& losses, double every = 1) 
 inline Points smoothed(Points const& points) {
   std::size_t const count = points.size();
   std::size_t const reach = std::max(count / 50, std::min<std::size_t>(count / 8, 5));
-  std::vector<double> sums{0};
-  for (Point const& point : points) sums.push_back(sums.back() + point.y);
+  struct Sum {
+    double value = 0, lost = 0;  // in rounding, where a huge loss takes the digits of all others
+  };
+  std::vector<Sum> sums(1);
+  for (Point const& point : points) {
+    auto const [value, lost] = sums.back();
+    double const sum = value + point.y, added = sum - value;
+    sums.push_back({sum, lost + ((value - (sum - added)) + (point.y - added))});
+  }
   Points result;
   for (std::size_t i = 0; i < count; ++i) {
     std::size_t const first = i - std::min(reach, i);
     std::size_t const last = std::min(i + (i - first) + 1, count);
-    result.push_back({points[i].x, (sums[last] - sums[first]) / static_cast<double>(last - first)});
+    double const sum =
+        (sums[last].value - sums[first].value) + (sums[last].lost - sums[first].lost);
+    result.push_back({points[i].x, sum / static_cast<double>(last - first)});
   }
   return result;
 }

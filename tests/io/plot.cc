@@ -161,6 +161,14 @@ TEST_CASE("losses of any size are drawn by numbers that say it", "[io][plot]") {
   CHECK_THAT(loss_svg(curve), Contains("training loss 3.000e+17<") && Contains(">1.000e+17<"));
 }
 
+TEST_CASE("a loss that was huge once is not in the smoothed ones long after", "[io][plot]") {
+  LossCurve curve;
+  curve.train.assign(200, 2.0);
+  curve.train[50] = 1e20;
+  curve.train[60] = -3e20;
+  CHECK_THAT(loss_svg(curve), Contains(">200 steps, training loss 2.000<"));
+}
+
 TEST_CASE("smoothing keeps a straight line and its end is a mean", "[io][plot]") {
   detail::Points line;
   for (int i = 0; i < 500; ++i) line.push_back({static_cast<double>(i), 2.0 * i});
