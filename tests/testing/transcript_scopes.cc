@@ -82,7 +82,7 @@ TEMPLATE_LIST_TEST_CASE("scopes of bodies are written down, and opened and close
   Transcribe<Serial> recorder;
   Transcript const run = scopes_of(recorder);
   auto const frame = frame_of(run);
-  using enum CallKind;
+  using enum TranscribedCall::Kind;
   std::vector<CallKind> kinds;
   for (auto const& [kind, lifetime] : frame) kinds.push_back(kind);
   CHECK(kinds == std::vector{allocate, allocate, write, orchestrate, open_scope, allocate,
