@@ -3,7 +3,9 @@
 // The tasks of a plan as a runtime takes them: with codelets, arguments and labels.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -152,6 +154,17 @@ class BoundTasks {
   }
   /// One per task, of the run that has ended last; none unless traced.
   std::span<TaskTime const> times() const { return times_; }
+  /// Forgets those of a range of tasks, before its next run: one that a failure cancels has none
+  /// then. Not while an event of a run before is to come, whose tasks note theirs.
+  template <Runtime R>
+  void forget_times(R& runtime, std::uint32_t begin, std::uint32_t end,
+                    std::initializer_list<DynamicArray<Event> const*> before) {
+    if (times_.empty()) return;
+    for (auto const* events : before)
+      for (Event const event : *events)
+        if (!runtime.done(event)) return;
+    std::fill(times_.begin() + begin, times_.begin() + end, TaskTime{});
+  }
 
  private:
   /// Whether it has a LendingDevice.

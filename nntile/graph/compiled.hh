@@ -114,7 +114,8 @@ template <Runtime R> class CompiledGraph {
     for (auto const* input : inputs_) stats.bytes_bound += input->bytes_bound;
     return stats;
   }
-  /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`.
+  /// Of the last run that has ended, one per task of the plan; empty unless bound with `trace`. A
+  /// task that a failure cancelled has none, unless the run was submitted amid the one before.
   std::span<TaskTime const> times() const { return tasks_.times(); }
 
   /// Hands a column-major array to an input, the whole or what this rank holds of it:
@@ -332,6 +333,7 @@ template <Runtime R> class CompiledGraph {
   }
 
   void submit_part(Part& part) {
+    tasks_.forget_times(*runtime_, part.begin, part.end, {&part.in_flight, &part.interrupted});
     if constexpr (ReplayingRuntime<R>)
       if (part.program != nullptr)
         return events_->push_back(runtime_->replay(

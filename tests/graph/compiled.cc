@@ -100,6 +100,30 @@ TEMPLATE_LIST_TEST_CASE("a traced run notes every task, and has the same bits", 
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("a task that a failure cancels keeps no time of the run before",
+                        "[graph][compiled]", AllRuntimes) {
+  bool const replay = GENERATE(false, true);
+  TestType runtime;
+  LogicalGraph graph;
+  Node const tokens = graph.input({.shape = {2}, .dtype = DType::int64}, "tokens");
+  gelutanh(embedding(tokens, graph.parameter({.shape = {2, 2}}, "table"))).mark_output();
+  TensorStore<TestType> store(runtime);
+  auto run = compile(graph, store, {}, {.replay = replay, .trace = true});
+  store.template write<float>("table", std::vector<float>(4));
+  auto const times_of = [&](std::int64_t token) {
+    run.template bind_input<std::int64_t>("tokens", std::vector<std::int64_t>{0, token});
+    try {
+      run.execute();
+    } catch (TaskError const&) {
+    }
+    return std::vector<bool>{run.times()[0].end != 0, run.times()[1].end != 0};
+  };
+  CHECK(times_of(1) == std::vector{true, true});
+  CHECK(times_of(7) == std::vector{true, false});
+  CHECK(times_of(1) == std::vector{true, true});
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
 TEST_CASE("both vector instruction sets give the same bits", "[graph][compiled]") {
   if (!kernels::available(Isa::v3) || !kernels::available(Isa::v4))
     return skip("this CPU or build lacks AVX2 or AVX-512");
