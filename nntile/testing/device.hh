@@ -58,6 +58,11 @@ class EmulatedDevice {
           options.longest_delay_ns));
   }
 
+  /// Runs what was launched.
+  ~EmulatedDevice() {
+    for (auto const& stream : streams_) stream->end();  // others may wait for it
+  }
+
   int devices() const noexcept { return options_.devices; }
   int lanes() const noexcept { return options_.lanes; }
   void* allocate(std::size_t bytes, Place place) {

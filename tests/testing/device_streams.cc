@@ -10,6 +10,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "nntile/core/copy.hh"
 #include "nntile/core/threads.hh"
@@ -151,4 +152,25 @@ TEST_CASE("freeing memory that a job uses loses the device", "[testing][device_s
   rig.gate.open = true;
   CHECK(rig.ended(rig.device.mark({})) == StreamProgress::failed);
   CHECK_THROWS_AS(rig.device.allocate(8, device(0)), DeviceError);
+}
+
+TEST_CASE("a stream that waits for another one ends with the device", "[testing][device_streams]") {
+  Gate gate;
+  long cell = 0;
+  long const value = 2;
+  void* const gated[] = {&cell, &gate};
+  std::thread opener;
+  {
+    EmulatedDevice device;
+    Stream const other{0, 1};
+    REQUIRE(device.launch(other, {gate_codelet, gated, &value}, nullptr).ok());
+    device.wait(other, {}, device.mark({}));
+    while (!gate.begun) nntile::detail::yield_core();
+    opener = std::thread([&] {
+      nntile::detail::sleep_ns(20'000'000);
+      gate.open = true;
+    });
+  }
+  opener.join();
+  CHECK(cell == value);
 }

@@ -114,8 +114,10 @@ class EmulatedStream {
         thread_([this] { run(); }) {}
   EmulatedStream(EmulatedStream const&) = delete;
   EmulatedStream& operator=(EmulatedStream const&) = delete;
-  /// Runs what was launched.
-  ~EmulatedStream() {
+  ~EmulatedStream() { end(); }
+  /// Runs what was launched, and ends its thread.
+  void end() {
+    if (!thread_.joinable()) return;
     push(nullptr);
     thread_.join();
   }
