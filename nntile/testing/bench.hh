@@ -111,9 +111,8 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
     throw ValueError(
         concat("bench: ", options.tasks, " tasks in ", options.runs, " runs; 1 or more of each"));
   detail::SubmitProblem problem(options.tasks);
-  std::vector<typename R::Handle> handles;
-  for (auto& value : problem.values)
-    handles.push_back(runtime.adopt(std::as_writable_bytes(std::span(&value, 1)), {}, {}));
+  detail::BenchBuffers const buffers(runtime, std::span(problem.values));
+  auto const& handles = buffers.handles();
   std::vector<BenchRecord> records;
   for (char const* const of : {"independent", "chain", "three_handles"}) {
     std::fill(problem.values.begin(), problem.values.end(), 0);
@@ -131,8 +130,6 @@ std::vector<BenchRecord> bench_submit(R& runtime, std::string const& name,
     }
     records.push_back(bench_record("submit", of, name, "wall", "ns", samples));
   }
-  for (auto const& handle : handles) runtime.retire(handle);
-  runtime.wait_all();
   return records;
 }
 

@@ -2,6 +2,7 @@
 // What a task costs on a runtime of one's own: what is measured, and what is refused.
 #include "nntile/testing/bench.hh"
 
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -14,6 +15,32 @@ using test::Broken;
 using test::Defect;
 
 testing::SubmitBenchOptions const small{.tasks = 500, .runs = 1};
+
+/// Refuses a submission, and counts the handles of adopted memory and the waits.
+class Refusing : public Forward<Serial> {
+ public:
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    ++adopted;
+    return inner().adopt(bytes, place, release);
+  }
+  void retire(Handle handle) {
+    retired_unwaited += submitted;
+    --adopted;
+    inner().retire(handle);
+  }
+  Event submit(Task<Handle> const& task) {
+    if (++submissions == 1'100) throw OutOfMemory("mine: no room");
+    submitted = true;
+    return inner().submit(task);
+  }
+  void wait_all() {
+    submitted = false;
+    inner().wait_all();
+  }
+
+  int adopted = 0, submissions = 0, retired_unwaited = 0;
+  bool submitted = false;
+};
 
 TEST_CASE("the cases of submit are measured in one call", "[testing][bench]") {
   Serial serial;
@@ -54,6 +81,20 @@ TEST_CASE("a runtime that loses tasks or an order of three handles is refused",
     Broken broken(defect);
     CHECK_THROWS_WITH(testing::bench_submit(broken, "mine", small),
                       Catch::Matchers::Contains("bench: mine broke an order of "));
+  }
+}
+
+TEST_CASE("a bench that an exception ends leaves neither tasks nor memory behind",
+          "[testing][bench]") {
+  Refusing submits, runs_patterns;
+  CHECK_THROWS_AS(testing::bench_submit(submits, "mine", small), OutOfMemory);
+  CHECK_THROWS_AS(
+      testing::bench_patterns(runs_patterns, "mine",
+                              {.width = 4, .steps = 50, .patterns = {testing::Pattern::chain}}),
+      OutOfMemory);
+  for (Refusing const* const runtime : {&submits, &runs_patterns}) {
+    CHECK(runtime->adopted == 0);
+    CHECK(runtime->retired_unwaited == 0);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
@@ -54,12 +55,33 @@ void for_each_grid_task(Grid& grid, std::vector<Handle> const& handles, Submit s
     }
 }
 
-template <Runtime R> std::vector<typename R::Handle> adopt_cells(R& runtime, Grid& grid) {
-  std::vector<typename R::Handle> handles;
-  for (Cell& cell : grid.cells())
-    handles.push_back(runtime.adopt(std::as_writable_bytes(std::span(&cell, 1)), {}, {}));
-  return handles;
-}
+/// Memory of a bench, adopted element by element. Its end waits for the tasks that an exception has
+/// left behind, and retires it.
+template <Runtime R> class BenchBuffers {
+ public:
+  template <class T> BenchBuffers(R& runtime, std::span<T> memory) : runtime_(runtime) {
+    for (T& each : memory)
+      handles_.push_back(runtime.adopt(std::as_writable_bytes(std::span(&each, 1)), {}, {}));
+  }
+  BenchBuffers(BenchBuffers const&) = delete;
+  ~BenchBuffers() {
+    wait_all();
+    for (auto const& handle : handles_) runtime_.retire(handle);
+    wait_all();  // the memory is released then
+  }
+  std::vector<typename R::Handle> const& handles() const { return handles_; }
+
+ private:
+  void wait_all() noexcept {
+    try {
+      runtime_.wait_all();
+    } catch (...) {  // of tasks that have ended
+    }
+  }
+
+  R& runtime_;
+  std::vector<typename R::Handle> handles_;
+};
 
 }  // namespace detail
 
@@ -67,15 +89,11 @@ template <Runtime R> std::vector<typename R::Handle> adopt_cells(R& runtime, Gri
 template <Runtime R> class GridOn {
  public:
   GridOn(R& runtime, Grid& grid)
-      : runtime_(runtime), grid_(grid), handles_(detail::adopt_cells(runtime, grid)) {}
-  GridOn(GridOn const&) = delete;
-  ~GridOn() {
-    for (auto const& handle : handles_) runtime_.retire(handle);
-  }
+      : runtime_(runtime), grid_(grid), buffers_(runtime, grid.cells()) {}
 
   void prepare() {}
   void run() {
-    detail::for_each_grid_task(grid_, handles_, [this](auto uses, auto arguments) {
+    detail::for_each_grid_task(grid_, buffers_.handles(), [this](auto uses, auto arguments) {
       runtime_.submit(Task<typename R::Handle>{&detail::grid_codelet, uses, arguments, {}, {}});
     });
     runtime_.wait_all();
@@ -84,24 +102,18 @@ template <Runtime R> class GridOn {
  private:
   R& runtime_;
   Grid& grid_;
-  std::vector<typename R::Handle> handles_;
+  detail::BenchBuffers<R> const buffers_;
 };
 
 /// All tasks are recorded at construction; each run replays them.
 template <ReplayingRuntime R> class GridReplayedOn {
  public:
   GridReplayedOn(R& runtime, Grid& grid)
-      : runtime_(runtime),
-        handles_(detail::adopt_cells(runtime, grid)),
-        program_(record(runtime, grid)) {}
-  GridReplayedOn(GridReplayedOn const&) = delete;
-  ~GridReplayedOn() {
-    for (auto const& handle : handles_) runtime_.retire(handle);
-  }
+      : runtime_(runtime), program_(record(runtime, grid)), buffers_(runtime, grid.cells()) {}
 
   void prepare() {}
   void run() {
-    runtime_.replay(program_, handles_, {});
+    runtime_.replay(program_, buffers_.handles(), {});
     runtime_.wait_all();
   }
 
@@ -132,8 +144,8 @@ template <ReplayingRuntime R> class GridReplayedOn {
   }
 
   R& runtime_;
-  std::vector<typename R::Handle> handles_;
   typename R::Program program_;
+  detail::BenchBuffers<R> const buffers_;  // last: tasks that are left end before the program
 };
 
 }  // namespace nntile::testing
