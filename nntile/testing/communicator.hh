@@ -61,6 +61,8 @@ CommReport communicator_conformance(C& comm, CommConformanceOptions const& optio
       result.problem = violation.text;
     } catch (std::exception const& error) {
       result.problem = concat("threw '", error.what(), "'");
+    } catch (...) {
+      result.problem = "threw something that is no std::exception";
     }
     if (!result.problem.empty()) {
       result.failures = 1;
@@ -73,6 +75,10 @@ CommReport communicator_conformance(C& comm, CommConformanceOptions const& optio
       comm.barrier();
     } catch (std::exception const& error) {
       report.hang = concat("after check '", check.name, "': barrier threw '", error.what(), "'");
+      return report;
+    } catch (...) {
+      report.hang = concat("after check '", check.name,
+                           "': barrier threw something that is no std::exception");
       return report;
     }
   }

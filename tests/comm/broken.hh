@@ -18,6 +18,7 @@ namespace nntile::test {
 enum class CommDefect {
   none,
   counts_from_one,
+  has_no_ranks,
   has_few_numbers,
   gathers_own_bytes,
   forgets_empty_pieces,
@@ -35,11 +36,13 @@ enum class CommDefect {
   reports_again_later,
   reports_nothing_known,
   gives_requests_again,
+  throws_a_number,
   writes_beside,
   keeps_numbers,
   takes_any_rank,
   takes_negative_ranks,
   takes_any_number,
+  receives_any_number,
   takes_sends_in_flight,
   takes_receives_in_flight,
   takes_any_size,
@@ -57,7 +60,7 @@ class BrokenComm {
   BrokenComm(CommDefect defect, LocalComm& comm) : defect_(defect), comm_(comm) {}
 
   int rank() const { return comm_.rank() + (is(CommDefect::counts_from_one) ? 1 : 0); }
-  int size() const { return comm_.size(); }
+  int size() const { return is(CommDefect::has_no_ranks) ? 0 : comm_.size(); }
   std::int64_t tag_bound() const {
     return is(CommDefect::has_few_numbers) ? 30'000 : comm_.tag_bound();
   }
@@ -65,6 +68,7 @@ class BrokenComm {
   bool on_main_thread() const { return comm_.on_main_thread(); }
 
   Request send(std::span<std::byte const> bytes, Message message) {
+    if (is(CommDefect::throws_a_number)) throw 42;
     if (is(CommDefect::waits_in_send)) wait();
     if (is(CommDefect::takes_any_rank) && message.peer >= size()) return invented();
     if (is(CommDefect::takes_negative_ranks) && message.peer < 0) return invented();
@@ -85,6 +89,10 @@ class BrokenComm {
     if (is(CommDefect::waits_in_receive)) wait();
     if (is(CommDefect::takes_any_rank) && message.peer >= size()) return invented();
     if (is(CommDefect::takes_negative_ranks) && message.peer < 0) return invented();
+    if (is(CommDefect::receives_any_number) && message.number < 0) {
+      of_any_number_ = bytes;
+      return invented();
+    }
     check_open();
     check_used(false, message);
     if (is(CommDefect::never_hears_itself) && message.peer == comm_.rank()) return invented();
@@ -147,6 +155,8 @@ class BrokenComm {
     if (is(CommDefect::counts_failures)) traffic.received.messages += failures_;
     return traffic;
   }
+  /// The bytes of a receive of the number -1.
+  std::span<std::byte const> of_any_number() const { return of_any_number_; }
 
  private:
   struct Open {
@@ -187,6 +197,7 @@ class BrokenComm {
   std::uint64_t next_invented_ = std::uint64_t{1} << 40;
   std::uint64_t failures_ = 0;
   std::vector<Open> open_;
+  std::span<std::byte> of_any_number_;
   std::vector<EndedRequest> late_;  // to report again, and those that are to come next
   std::vector<EndedRequest> due_;
   std::set<std::tuple<bool, int, std::int64_t>> used_;

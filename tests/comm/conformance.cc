@@ -61,11 +61,13 @@ struct Expectation {
 };
 constexpr Expectation expectations[] = {
     {CommDefect::counts_from_one, "ranks are numbered from 0"},
+    {CommDefect::has_no_ranks, "ranks are numbered from 0"},
     {CommDefect::has_few_numbers, "the tag bound"},
     {CommDefect::gathers_own_bytes, "all_gather gives"},
     {CommDefect::forgets_empty_pieces, "all_gather gives"},
     {CommDefect::leaves_the_barrier, "no rank leaves a barrier"},
     {CommDefect::changes_the_last_byte, "a message arrives whole"},
+    {CommDefect::throws_a_number, "a message arrives whole"},
     {CommDefect::cuts_large_messages, "a message arrives whole"},
     {CommDefect::never_hears_itself, "a rank may send to itself"},
     {CommDefect::waits_in_send, "send, receive and test do not wait"},
@@ -83,6 +85,7 @@ constexpr Expectation expectations[] = {
     {CommDefect::takes_any_rank, "a rank that is not there"},
     {CommDefect::takes_negative_ranks, "a rank that is not there"},
     {CommDefect::takes_any_number, "a number out of bounds"},
+    {CommDefect::receives_any_number, "a number out of bounds"},
     {CommDefect::takes_sends_in_flight, "a number in flight"},
     {CommDefect::takes_receives_in_flight, "a number in flight"},
     {CommDefect::takes_any_size, "a message of another size"},
@@ -142,6 +145,24 @@ TEST_CASE("the battery remembers the requests of the checks before", "[comm][con
   CHECK(
       reports.front().starts_with("FAILED: a rank may send to itself: test reported the request"));
   CHECK(reports.front().find(" twice (rank 0 of 1, seed 1)") != std::string::npos);
+}
+
+TEST_CASE("a communicator without ranks fails the battery to its end", "[comm][conformance]") {
+  auto const reports = failures(CommDefect::has_no_ranks, "", 1, 0.4);
+  REQUIRE(reports.size() == 1);
+  CHECK(
+      reports.front().starts_with("FAILED: ranks are numbered from 0, each number once: size() "));
+}
+
+TEST_CASE("a receive that should have been refused has its bytes in the report",
+          "[comm][conformance]") {
+  LocalWorld world(1);
+  LocalComm comm(world, 0);
+  BrokenComm broken(CommDefect::receives_any_number, comm);
+  auto const report = testing::communicator_conformance(broken, {.only = "out of bounds"});
+  CHECK(std::any_of(
+      report.bytes_in_flight.begin(), report.bytes_in_flight.end(),
+      [&](auto const& bytes) { return bytes->data() == broken.of_any_number().data(); }));
 }
 
 TEST_CASE("every check of communicators has a defect that it finds", "[comm][conformance]") {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ inline std::vector<std::int64_t> gather(CommTrial& trial, std::int64_t mine) {
 }
 
 inline void ranks(CommTrial& trial) {
-  require(trial.size() >= 1, concat("size() is ", trial.size()));
+  require(trial.comm.size() >= 1, concat("size() is ", trial.comm.size()));
   require(trial.rank() >= 0 && trial.rank() < trial.size(),
           concat("rank() is ", trial.rank(), " of ", trial.size()));
   auto const all = gather(trial, trial.rank());
@@ -155,7 +156,7 @@ inline void again(CommTrial& trial) {
 }
 
 inline void no_such_rank(CommTrial& trial) {
-  std::vector<std::byte> bytes(8);
+  std::span<std::byte> const bytes = trial.bytes(8);
   for (int const peer : {-1, trial.size(), trial.size() + 1000}) {
     std::vector<std::string> const words = {concat(peer), concat(trial.size())};
     trial.refuses(
@@ -167,7 +168,7 @@ inline void no_such_rank(CommTrial& trial) {
   }
 }
 inline void no_such_number(CommTrial& trial) {
-  std::vector<std::byte> bytes(8);
+  std::span<std::byte> const bytes = trial.bytes(8);
   std::vector<std::int64_t> numbers = {-1};
   if (trial.comm.tag_bound() < INT64_MAX) numbers.push_back(trial.comm.tag_bound() + 1);
   for (std::int64_t const number : numbers) {
@@ -181,7 +182,7 @@ inline void no_such_number(CommTrial& trial) {
   }
 }
 inline void in_flight(CommTrial& trial) {
-  std::vector<std::byte> bytes(8);
+  std::span<std::byte> const bytes = trial.bytes(8);
   std::vector<std::string> const words = {concat(trial.number(0)), concat(trial.next())};
   trial.receive(trial.next(), 0, 8);
   trial.refuses(

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -58,11 +59,15 @@ class CommTrial {
   int const rounds;
 
   int rank() const { return comm.rank(); }
-  int size() const { return comm.size(); }
+  /// At least 1, whatever the communicator says, so that ranks are in a circle.
+  int size() const { return std::max(1, comm.size()); }
   /// The rank that many places on, in a circle.
   int next(int places = 1) const { return ((rank() + places) % size() + size()) % size(); }
   /// A number of this check's own.
   std::int64_t number(std::int64_t n) const { return first_ + n; }
+
+  /// Bytes of a post that is to be refused; one that is not may use them later.
+  std::span<std::byte> bytes(std::size_t size) { return *keep(size); }
 
   /// Posts a message of known bytes.
   void send(int to, std::int64_t n, std::size_t size) {
