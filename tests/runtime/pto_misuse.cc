@@ -101,6 +101,8 @@ TEST_CASE("parameters that cannot be", "[runtime][pto_misuse]") {
   check_refused(pto, step, {{static_cast<ParamType>(7), x, 8}}, PTO_BAD_VALUE, "parameter 0");
   check_refused(pto, step, {{PARAM_INOUT, x, 8}, {PARAM_REPEAT, nullptr, 0}}, PTO_BAD_VALUE,
                 "parameter 1 (PARAM_REPEAT): 0 times");
+  check_refused(pto, step, {{PARAM_REPEAT, nullptr, 1}, {PARAM_REPEAT, nullptr, 2}}, PTO_BAD_VALUE,
+                "parameter 1 (PARAM_REPEAT): 2 times where one count");
   check_refused(pto, step, {{PARAM_REPEAT, nullptr, 2}, {PARAM_REPEAT, nullptr, 2}}, PTO_BAD_VALUE,
                 "parameter 1 (PARAM_REPEAT)");
   check_refused(pto, step, {{PARAM_REPEAT, nullptr, std::size_t{1} << 29}}, PTO_BAD_VALUE,

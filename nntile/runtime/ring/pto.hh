@@ -182,7 +182,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
 
     detail::pto::Kernel const& kernel;
     Hints hints;
-    std::int32_t repeat = 1;
+    std::int32_t repeat = 0;  // as PARAM_REPEAT says; 0: it is not there
     inplace_vector<Operand, PTO_MAX_PARAMS> operands;
     inplace_vector<Use<DataHandle>, PTO_MAX_PARAMS> uses;  // each handle once
     inplace_vector<Index, PTO_MAX_PARAMS> made;            // to be forgotten if it fails
@@ -248,7 +248,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     if (param.type < PARAM_INPUT || param.type > PARAM_REPEAT)
       throw ValueError(subject.text() + ": types are 0 to 4");
     if (param.type == PARAM_REPEAT) {
-      if (param.size == 0 || param.size > max_blocks || task.repeat != 1)
+      if (param.size == 0 || param.size > max_blocks || task.repeat != 0)
         throw ValueError(concat(subject.text(), ": ", param.size, " times where one count of 1 to ",
                                 max_blocks, " is possible"));
       task.repeat = static_cast<std::int32_t>(param.size);
@@ -309,11 +309,10 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
                       TaskParam* params) {
     using detail::pto::Phase;
     using detail::pto::TaskArguments;
-    std::int32_t const id = next_id();
+    std::int32_t const id = next_id(), repeat = std::max(1, task.repeat);
     TaskRecord& record = tasks_[id];
     std::size_t const count = task.operands.size();
-    TaskArguments const head{&task.kernel, &record, id, task.repeat,
-                             static_cast<std::int32_t>(count)};
+    TaskArguments const head{&task.kernel, &record, id, repeat, static_cast<std::int32_t>(count)};
     alignas(TaskArguments) std::byte bytes[most_argument_bytes];
     std::memcpy(bytes, &head, sizeof head);
     std::byte* const pointers = bytes + sizeof head;
@@ -328,7 +327,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     try {
       std::span<Use<DataHandle> const> const uses(task.uses.data(), task.uses.size());
       std::span<std::byte const> const arguments(bytes, TaskArguments::bytes(count));
-      auto const blocks = static_cast<std::uint32_t>(task.repeat);
+      auto const blocks = static_cast<std::uint32_t>(repeat);
       if (blocks > 1 && task.kernel.in_blocks.block != nullptr)
         record.event =
             submit_blocks(ring_, task.kernel.in_blocks, blocks, uses, arguments, task.hints);
