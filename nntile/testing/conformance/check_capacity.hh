@@ -62,10 +62,11 @@ inline void back_pressure(Trial const& trial) {
 }
 
 inline void many_buffers(Trial const& trial) {
-  Scene scene(trial, 20000);
+  std::size_t const count = 2000 * static_cast<std::size_t>(trial.rounds);
+  Scene scene(trial, count + 1);
   std::uint32_t previous = scene.allocate(8);
   scene.task({{previous, write}});
-  for (int i = 0; i < 2000 * trial.rounds; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t const next = scene.allocate(8);
     scene.task({{previous, read}, {next, write}});
     scene.retire(previous);

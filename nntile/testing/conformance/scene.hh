@@ -121,8 +121,10 @@ struct TaskOptions {
 /// held tokens are let go, the runtime waits for its tasks, the journal goes last.
 class Scene {
  public:
-  explicit Scene(Trial const& trial, std::size_t tasks = 1000)
-      : journal_(tasks), runtime_(trial.make()) {}
+  /// Of at most a thousand tasks a round.
+  explicit Scene(Trial const& trial)
+      : Scene(trial, 1000 * static_cast<std::size_t>(trial.rounds)) {}
+  Scene(Trial const& trial, std::size_t tasks) : journal_(tasks), runtime_(trial.make()) {}
 
   Subject& runtime() { return *runtime_; }
   Journal& journal() { return journal_; }
