@@ -176,7 +176,7 @@ template <DType dtype> struct FastGemm {
         .align_bias = alignment_of(x.bias),
         .workspace = call.workspace == nullptr ? 0 : workspace_bytes,
     };
-    return KeptProducts::here().multiply(shape, x, static_cast<cudaStream_t>(stream));
+    return KeptProducts::here()->multiply(shape, x, static_cast<cudaStream_t>(stream));
   }
 
   cublasLtEpilogue_t epilogue(bool fused) const {

@@ -332,22 +332,23 @@ class KeptProducts {
   KeptProducts& operator=(KeptProducts const&) = delete;
   ~KeptProducts() { change(-1); }
 
-  /// Those of the calling thread's device. Throws Refused, std::bad_alloc.
-  static Products& here() {
+  /// Those of the calling thread's device, which live while it holds them: a worker of StarPU's
+  /// multiplies without one of these. Throws Refused, std::bad_alloc.
+  static std::shared_ptr<Products> here() {
     int device = 0;
     (void)cudaGetDevice(&device);
     All& all = state();
     std::lock_guard const lock(all.gate);
-    std::unique_ptr<Products>& products = all.of_device[device];
-    if (products == nullptr) products = std::make_unique<Products>();
-    return *products;
+    std::shared_ptr<Products>& products = all.of_device[device];
+    if (products == nullptr) products = std::make_shared<Products>();
+    return products;
   }
 
  private:
   struct All {
     std::mutex gate;
     int users = 0;
-    std::map<int, std::unique_ptr<Products>> of_device;
+    std::map<int, std::shared_ptr<Products>> of_device;
   };
   /// Never destroyed: at the end of the process the library may have ended before.
   static All& state() {

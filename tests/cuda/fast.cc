@@ -183,6 +183,18 @@ TEST_CASE("an algorithm is chosen once for a shape on a device, and kept", "[cud
   CHECK(all_errors() == "");
 }
 
+TEST_CASE("products live while a thread uses them, whoever else keeps none", "[cuda][fast]") {
+  cublaslt::reset();
+  std::shared_ptr<kernels::cuda::Products> used;
+  {
+    kernels::cuda::KeptProducts const kept;
+    used = kernels::cuda::KeptProducts::here();
+  }
+  CHECK(cublaslt::live_objects() == 1);  // its handle
+  used.reset();
+  CHECK(cublaslt::live_objects() == 0);
+}
+
 TEST_CASE("threads multiply on devices at once", "[cuda][fast]") {
   Codelet const& codelet = fast_gemm(DType::fp32);
   cublaslt::reset();
@@ -368,7 +380,7 @@ TEST_CASE("the library in place of cuBLASLt refuses what the library would", "[c
                                            .d = &memory[2],
                                            .bias = nullptr,
                                            .workspace = nullptr};
-    auto const multiply = [&] { kernels::cuda::KeptProducts::here().multiply(shape, x, nullptr); };
+    auto const multiply = [&] { kernels::cuda::KeptProducts::here()->multiply(shape, x, nullptr); };
     if (c_from == 0)
       multiply();
     else

@@ -158,7 +158,7 @@ TEMPLATE_LIST_TEST_CASE("what is odd along memory is left to parts of its own", 
   fast_gemm(dtype);
   cublaslt::reset();
   KeptProducts const kept;
-  KeptProducts::here().least_in_parts = 0;
+  KeptProducts::here()->least_in_parts = 0;
   unsigned seed = 0;
   for (bool const trans_a : {false, true})
     for (bool const trans_b : {false, true})
@@ -264,7 +264,7 @@ TEST_CASE("what is short, small, or nowhere aligned stays whole", "[cuda][parts]
   CHECK(asked_of<dtype>(batched).size() == 1);
   batched.batch = 2;
   CHECK(asked_of<dtype>(batched).size() == 2);
-  KeptProducts::here().least_in_parts = 0;
+  KeptProducts::here()->least_in_parts = 0;
   CHECK(asked_of<dtype>(args_of<dtype>(most - 1, 8, 8, true, false)).size() == 1);
   CHECK(asked_of<dtype>(args_of<dtype>(8, 8, most - 1, true, false)).size() == 1);
   CHECK(asked_of<dtype>(args_of<dtype>(8, most - 1, 8, true, true)).size() == 1);
@@ -318,7 +318,7 @@ TEST_CASE("a product without an algorithm for each part is whole", "[cuda][parts
          {cublaslt::Library{.least_rows = 2}, {.least_terms = 2}, {.fuses = false}}) {
       cublaslt::reset(library);
       KeptProducts const kept;
-      KeptProducts::here().least_in_parts = 0;
+      KeptProducts::here()->least_in_parts = 0;
       bool const has_all = (of_rows ? library.least_rows : library.least_terms) == 1;
       std::size_t const before = cublaslt::calls().size();
       Problem<dtype> ours = problem;
@@ -332,7 +332,7 @@ TEST_CASE("a product without an algorithm for each part is whole", "[cuda][parts
     }
     cublaslt::reset({.multiplies = false});
     KeptProducts const kept;
-    KeptProducts::here().least_in_parts = 0;
+    KeptProducts::here()->least_in_parts = 0;
     Problem<dtype> ours = problem, theirs = problem;
     REQUIRE(ours.run(fast_gemm(dtype)).ok());
     REQUIRE(theirs.run(*kernels::find("gemm", dtype, dtype, Mode::exact, Isa::best)).ok());
@@ -347,7 +347,7 @@ TEST_CASE("a training step with padded logits has their products in parts", "[cu
     Index const whole = 512 * 16 / static_cast<Index>(size_of(dtype)), vocab = whole + 3;
     cublaslt::reset();
     KeptProducts const kept;
-    KeptProducts::here().least_in_parts = 0;
+    KeptProducts::here()->least_in_parts = 0;
     TinyGpt sizes{.config = {.vocab = vocab,
                              .positions = seq,
                              .width = width,
