@@ -115,9 +115,11 @@ class JobRun {
     result_.workers = cluster.rank.workers;
     if (timed) {
       result_.times.resize(job.tasks.size());
-      for (Rank& rank : ranks_)
-        for (int w = cluster.rank.workers; w-- > 0;)
-          rank.free.push_back(static_cast<std::uint32_t>(w));
+      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+        auto const workers = static_cast<std::uint32_t>(cluster.rank.workers);
+        for (auto w = std::min(workers, job.first[r + 1] - job.first[r]); w-- > 0;)
+          ranks_[r].free.push_back(w);  // others have no task
+      }
     }
   }
 

@@ -57,6 +57,15 @@ TEST_CASE("a chain over two ranks takes its tasks, a latency and the bytes over 
         std::vector<SimulatedTask>{{0, 2, 0}, {2, 3, 1}, {2.5, 3.5, 2}, {3.5, 6.5, 0}});
 }
 
+TEST_CASE("workers that have no task take no room for times", "[graph][simulate]") {
+  std::vector<HandPart> const parts{HandPart(0, 2).work(2, {write(0)}).send(0, 1),
+                                    HandPart(1, 2).receive(0, 0).work(3, {read(0)})};
+  constexpr int most = std::numeric_limits<int>::max();
+  JobSimulation const result = run(parts, slow(most), true);
+  CHECK(result.times ==
+        std::vector<SimulatedTask>{{0, 2, 0}, {2, 3, most}, {2.5, 3.5, most + 1u}, {3.5, 6.5, 0}});
+}
+
 TEST_CASE("crossed messages go at the same time, over links in both directions",
           "[graph][simulate]") {
   auto const part = [](int rank) {
