@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "nntile/runtime/concept.hh"
@@ -51,11 +52,16 @@ class EmulatedDevice {
         memory_(options.devices, options.capacity),
         clock_(options.machine, options.host, options.link, options.virtual_order),
         machine_(memory_, clock_, options.fault, options.log) {
-    for (int i = 0; i < options.devices * options.lanes; ++i)
-      streams_.push_back(std::make_unique<EmulatedStream>(
-          machine_, Stream{i / options.lanes, i % options.lanes},
-          options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
-          options.longest_delay_ns));
+    int const streams = options.devices * options.lanes;
+    for (int i = 0; i < streams; ++i) try {
+        streams_.push_back(std::make_unique<EmulatedStream>(
+            machine_, Stream{i / options.lanes, i % options.lanes},
+            options.seed == 0 ? 0 : options.seed * 1000 + static_cast<std::uint64_t>(i) + 1,
+            options.longest_delay_ns));
+      } catch (std::system_error const& error) {
+        throw DeviceError(concat("emulated devices: stream ", i, " of ", streams,
+                                 " has no thread: ", error.what()));
+      }
   }
 
   /// Runs what was launched.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The emulated device by itself: addresses, streams, marks, memory that goes too early.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 #include "nntile/testing/device.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/skip.hh"
 
 using namespace nntile;
 using namespace nntile::test;
@@ -173,4 +176,26 @@ TEST_CASE("a stream that waits for another one ends with the device", "[testing]
   }
   opener.join();
   CHECK(cell == value);
+}
+
+TEST_CASE("a stream that gets no thread is a DeviceError", "[testing][device_streams]") {
+  if (sanitized) return skip("a sanitizer needs more address space than is left");
+  pid_t const child = fork();
+  if (child == 0) {
+    constexpr rlim_t most = rlim_t{65} << 30;  // bytes; 2^36 are the addresses of the devices
+    rlimit const limit{most, most};
+    (void)setrlimit(RLIMIT_AS, &limit);
+    try {
+      EmulatedDevice const device({.lanes = 2'000});
+    } catch (DeviceError const&) {
+      _exit(0);
+    } catch (OutOfMemory const&) {  // a sanitizer's own memory has taken the addresses
+      _exit(0);
+    } catch (...) {
+    }
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
