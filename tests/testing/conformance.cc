@@ -3,8 +3,10 @@
 #include "nntile/testing/conformance.hh"
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/archetype.hh"
@@ -302,6 +304,23 @@ TEST_CASE("a lawful runtime passes whatever the number of rounds", "[testing][co
       testing::conformance([](RuntimeOptions const& one) { return ReleasesLate(one); }, options);
   INFO(to_string(report));
   CHECK(report.passed());
+}
+
+TEST_CASE("numbers of workers are doubled up to the most", "[testing][conformance]") {
+  auto const tried = [](int most) {
+    std::vector<int> counts;
+    auto const refuse = [&](RuntimeOptions const& one) -> BrokenReplay {
+      counts.push_back(*one.workers);
+      throw ValueError("mine: no licence");
+    };
+    (void)testing::conformance(refuse, {.max_workers = most, .own_driver = false});
+    return counts;
+  };
+  CHECK(tried(0).empty());
+  CHECK(tried(1) == std::vector{1});
+  CHECK(tried(6) == std::vector{1, 2, 4, 6});
+  CHECK(tried(8) == std::vector{1, 2, 4, 8});
+  CHECK(tried(std::numeric_limits<int>::max()).size() == 32);
 }
 
 TEST_CASE("a battery that ran nothing has not passed", "[testing][conformance]") {

@@ -115,15 +115,21 @@ class Battery {
                   options.own_driver ? ", own driver" : "");
   }
 
+  /// 1, 2, 4, ... and the most.
+  std::vector<int> counts_of_workers() const {
+    std::vector<int> counts;
+    for (std::int64_t count = 1; count < options_.max_workers; count *= 2)
+      counts.push_back(static_cast<int>(count));
+    if (options_.max_workers >= 1) counts.push_back(options_.max_workers);
+    return counts;
+  }
   /// The configurations that can be built. What a runtime refuses with an exception is left out.
   std::vector<RuntimeOptions> configurations() {
     std::vector<RuntimeOptions> possible;
     for (bool const own : {false, true}) {
       if (!(own ? options_.own_driver : options_.helping_driver)) continue;
       bool any = false;
-      for (int workers = 1; workers <= options_.max_workers;
-           workers = workers < options_.max_workers ? std::min(workers * 2, options_.max_workers)
-                                                    : workers + 1) {
+      for (int const workers : counts_of_workers()) {
         RuntimeOptions const candidate{.workers = workers, .own_driver = own};
         begin("a runtime can be built", candidate);
         try {
