@@ -55,8 +55,9 @@ void EnvironmentCalibrationLock::add(char const* folder, char const* variable) {
     if (fstat(files_[i].descriptor, &other) == 0 && other.st_ino == mine.st_ino &&
         other.st_dev == mine.st_dev)
       return;
-  flock(file.descriptor,
-        LOCK_EX);  // on a file system without locks StarPU warns and goes on; so does this
+  // On a file system without locks StarPU warns and goes on; so does this. A signal ends the call.
+  while (flock(file.descriptor, LOCK_EX) != 0 && errno == EINTR) {
+  }
 }
 
 EnvironmentCalibrationLock::EnvironmentCalibrationLock() {

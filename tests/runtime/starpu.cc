@@ -4,6 +4,8 @@
 #include "nntile/runtime/starpu/starpu.hh"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <starpu.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -164,6 +166,31 @@ TEST_CASE("a process that was forked while StarPU started keeps no other from st
   int status = 1;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(status == 0);
+}
+
+TEST_CASE("a signal does not end the wait for another process that starts StarPU",
+          "[runtime][starpu]") {
+  std::string const file = concat(getenv("STARPU_HOME"), "/.starpu/sampling/bus/nntile.lock");
+  starpu_shim::EnvironmentCalibrationLock();  // makes the file
+  struct sigaction action{}, before{};
+  action.sa_handler = [](int) {};
+  REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
+  int const other = open(file.c_str(), O_RDWR);
+  REQUIRE(flock(other, LOCK_EX) == 0);
+  std::atomic<bool> locked{false};
+  std::thread starter([&] {
+    starpu_shim::EnvironmentCalibrationLock const lock;
+    locked = true;
+  });
+  for (int i = 0; i < 50 && !locked; ++i) {
+    detail::sleep_ns(1'000'000);
+    pthread_kill(starter.native_handle(), SIGUSR1);
+  }
+  CHECK(!locked);
+  close(other);
+  starter.join();
+  CHECK(locked);
+  (void)sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_CASE("environment variables change neither the number of workers nor the policy's safety",
