@@ -132,7 +132,8 @@ def main():
     marks = [pyplot.Line2D([], [], linewidth=1.2, **mark(name, colour)) for name, colour in colours.items()]
     height = figure.get_figheight()
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.75 / height))
-    figure.text(0.01, 1 - 0.2 / height, f"{records[0]['bench']}: {about(machine)}", fontsize=9)
+    heading = f"{records[0]['bench']}: {about(machine)}"
+    figure.text(0.01, 1 - 0.2 / height, heading, fontsize=min(9, 1000 / len(heading)))
     figure.legend(marks, [name or "g++" for name in colours], loc="upper left", ncols=6, fontsize=7, frameon=False,
                   bbox_to_anchor=(0, 1 - 0.22 / height))
     figure.savefig(sys.argv[2], metadata={"Date": None})
