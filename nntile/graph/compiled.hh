@@ -328,8 +328,8 @@ template <Runtime R> class CompiledGraph {
     }
     if (last_run_ == nullptr) return;
     *last_run_ = *events_;
-    for (Part const& part : parts_)  // behind a phase its transfers may be open: none follows them
-      last_run_->append(part.in_flight);
+    for (std::size_t p = 0; p < parts_.size(); ++p)  // transfers of other phases may be open
+      if (p < first || p >= end) last_run_->append(parts_[p].in_flight);
   }
 
   void submit_part(Part& part) {
