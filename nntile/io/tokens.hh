@@ -193,7 +193,7 @@ class Corpus {
     auto const rows = static_cast<std::size_t>(box.extent[0]);
     auto const columns = static_cast<std::size_t>(box.extent[1]);
     resize(rows, columns, tokens, labels);
-    for (std::size_t b = 0; b < columns; ++b)
+    for (std::size_t b = 0; rows > 0 && b < columns; ++b)  // none may be of any number of columns
       put_window(window(column + b).substr(row), b, rows, tokens, labels);
   }
 

@@ -173,6 +173,15 @@ TEST_CASE("a batch that no memory holds is refused", "[io][tokens]") {
              Contains(words));
 }
 
+TEST_CASE("a tile of no tokens is empty, however many sequences it has", "[io][tokens]") {
+  Corpus const corpus(counting(1000), 64);
+  Batch batch{{1}, {1}};
+  TileBox const box{{0, 0}, {0, INT64_MAX}};
+  corpus.train_tile(0, box, 1, batch.tokens, batch.labels);
+  CHECK(batch.tokens.empty());
+  CHECK(batch.labels.empty());
+}
+
 TEST_CASE("more validation batches than can be counted are refused", "[io][tokens]") {
   Corpus const corpus(counting(1000), 10);
   Batch batch;
