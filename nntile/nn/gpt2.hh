@@ -69,6 +69,9 @@ class Gpt2 {
     parameters_.all_or_nothing([&] { declare(config); });
   }
 
+  Gpt2(Gpt2 const&) = default;  // a move copies, and leaves no model without layers
+  Gpt2& operator=(Gpt2 const&) = default;
+
   /// logits[vocab, seq, batch] of tokens int64 [seq, batch] at positions int64 [seq], both of which
   /// may be open; what layer i computes is named h.<i>.<op>, and so are the gradients of that.
   /// Throws ShapeError; the graph is then as it was.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/nn/optim.hh"
@@ -107,6 +108,20 @@ TEST_CASE("a model of no sense is refused by what makes none of it", "[nn][gpt2]
         "gpt2: dtype=bool; activations are floats, such as fp32 or bf16");
   CHECK(contains(refused({.dtype = static_cast<DType>(99)}), "gpt2: dtype=99; "));
   CHECK(graph.tensor_count() == 0);
+}
+
+TEST_CASE("a model that was moved elsewhere has all of its layers", "[nn][gpt2]") {
+  LogicalGraph graph;
+  nn::Gpt2 model(graph, {.vocab = 16, .positions = 8, .width = 8, .layers = 2, .heads = 2});
+  Node const tokens = graph.input({.shape = {4, 1}, .dtype = DType::int64}, "tokens");
+  Node const positions = graph.input({.shape = {4}, .dtype = DType::int64}, "positions");
+  (void)model.logits(tokens, positions);
+  std::size_t const ops = graph.op_count();
+  nn::Gpt2 const other = std::move(model);
+  (void)model.logits(tokens, positions);
+  CHECK(graph.op_count() == 2 * ops);
+  (void)other.logits(tokens, positions);
+  CHECK(graph.op_count() == 3 * ops);
 }
 
 TEST_CASE("a model that was just initialised predicts every token alike", "[nn][gpt2]") {
