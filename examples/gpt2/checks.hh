@@ -19,8 +19,18 @@ inline CLI::Validator not_negative(std::size_t digits = 18) {
   return {[digits](std::string& given) {
             given.erase(0, given.find_first_not_of(" \t"));  // from wc, for example
             if (given.starts_with('-')) return given + " is less than 0";
-            if (given.size() > digits && given.find_first_not_of("0123456789") == given.npos)
-              return nntile::concat(given, " has more than ", digits, " digits");
+            std::string_view number = given;
+            auto const skip = [&number](std::string_view characters) {
+              number.remove_prefix(std::min(number.find_first_not_of(characters), number.size()));
+            };
+            skip("+");
+            bool const hexadecimal = number.starts_with("0x");
+            if (hexadecimal) number.remove_prefix(2), skip("0");
+            std::size_t const most = hexadecimal ? digits * 5 / 6 : digits;  // 4 bits, not 3.3
+            auto const other =
+                number.find_first_not_of(hexadecimal ? "0123456789abcdefABCDEF" : "0123456789");
+            if (number.size() > most && other == number.npos)
+              return nntile::concat(given, " has more than ", most, " digits");
             return std::string();
           },
           ""};

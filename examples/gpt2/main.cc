@@ -235,7 +235,7 @@ void add_train_options(CLI::App& app, TrainSettings& settings) {
                  "Peak learning rate; linear warm-up, then a half cosine to a tenth")
       ->capture_default_str();
   app.add_option("--warmup", settings.warmup, "Steps of the warm-up")
-      ->check(not_negative())
+      ->check(not_negative(15))  // of a longer one no run is resumed
       ->capture_default_str();
   app.add_option("--weight-decay", settings.weight_decay,
                  "Decay of weights a step, times the rate; not of biases and norms")

@@ -112,6 +112,8 @@ NUMBERS += [('--minutes', value, [f'--minutes: {value}', '--steps', '1000000']) 
 NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ['--lr', '3,5']),
             ('--warmup', '-1', ['--warmup', 'less than 0']), ('--warmup', 'nan', ['--warmup', 'nan']), ('--seed', '-1', ['--seed', 'less than 0'])]
 NUMBERS += [(option, '1' + 30 * '0', [option, 'digits']) for option in ('--steps', '--warmup', '--seed', '--save-every')]
+NUMBERS += [(option, digits, [option, f'{digits} has more than {most} digits']) for option, digits, most in
+            (('--warmup', '2' + 15 * '0', 15), ('--steps', '+' + 30 * '9', 18), ('--steps', '0x' + 16 * 'f', 15), ('--seed', '0x' + 20 * 'f', 15))]
 NUMBERS += [(option, ' -5', [option, '-5 is less than 0']) for option in ('--steps', '--seed')]
 NUMBERS += [(option, '010', [option, '010 begins with 0', 'leave that out']) for option in ('--steps', '--batch', '--workers')]
 NUMBERS += [(option, value, [f"{option}: '{value}' is no whole number"]) for option, value in

@@ -126,6 +126,16 @@ def timed_again(runs):
          f'a run whose steps are known keeps to them, and says so: {done.stdout}')
 
 
+def longest_warmup(runs):
+    """A run with the longest warm-up that may be given is resumed with it."""
+    out = runs.new_folder()
+    warmup = ['--warmup', 15 * '9']
+    whole = runs.train(*TINY, *warmup, '--steps', 2)
+    runs.train(*TINY, *warmup, '--steps', 1, out=out)
+    done = runs.call('train', '--data', runs.data, *TINY, '--out', out, '--resume', '--steps', 2, '--hash')
+    need(done.returncode == 0 and done.stdout.splitlines()[-1] == whole, f'a long warm-up: {done.stderr.strip()}')
+
+
 def main():
     runs, = Runs.of_call(__doc__)
     without_optimizer(runs)
@@ -135,6 +145,7 @@ def main():
     other_text(runs)
     numbers_of_a_file(runs)
     timed_again(runs)
+    longest_warmup(runs)
 
 
 main()
