@@ -243,6 +243,10 @@ template <nntile::Runtime R> class Trainer {
   }
   void write_trace(std::string const& path) {
     if (!world_.speaks()) return;
+    if (times_.empty()) {
+      std::printf("no step was run, so '%s' is not written\n", path.c_str());
+      return;
+    }
     try {
       nntile::io::write_trace(path, step_graph_->plan(), times_);
       std::printf("the last step is in '%s'; open it at ui.perfetto.dev\n", path.c_str());

@@ -126,6 +126,18 @@ def timed_again(runs):
          f'a run whose steps are known keeps to them, and says so: {done.stdout}')
 
 
+def nothing_to_trace(runs):
+    """A run that is resumed behind its last step leaves the trace and the profile of that one alone."""
+    out = pathlib.Path(runs.new_folder())
+    path = out / 'last.json'
+    words = ['train', '--data', runs.data, '--out', out, '--profile']
+    done = runs.call(*words, *TINY, '--steps', 2, '--save-every', 1)
+    first = (out / 'trace.json').read_text()
+    again = runs.call(*words, '--resume', '--trace', path)
+    need(done.returncode == 0 and again.returncode == 0 and 'no step was run' in again.stdout and 'the last step is in' not in again.stdout
+         and (out / 'trace.json').read_text() == first and not path.exists(), f'no step, no trace: {again.stdout} {again.stderr.strip()}')
+
+
 def longest_warmup(runs):
     """A run with the longest warm-up that may be given is resumed with it."""
     out = runs.new_folder()
@@ -145,6 +157,7 @@ def main():
     other_text(runs)
     numbers_of_a_file(runs)
     timed_again(runs)
+    nothing_to_trace(runs)
     longest_warmup(runs)
 
 
