@@ -235,9 +235,11 @@ inline Index micro_batch_of(TrainSettings const& settings) {
   Index const batch = settings.batch.value_or(preset_of(settings.preset).batch);
   int const count = settings.accumulate.value_or(1);
   if (count < 1 || batch % count != 0)
-    throw nntile::ValueError(nntile::concat("--accumulate: ", count, " micro-batches of the ",
-                                            batch,
-                                            " sequences of a step; use a divisor of --batch"));
+    throw nntile::ValueError(nntile::concat(
+        "--accumulate: ", count, " micro-batches of the ", batch, " sequences of a step; ",
+        settings.resume && count >= 1
+            ? nntile::concat("a resumed run keeps its own: give --batch a multiple of ", count)
+            : "use a divisor of --batch"));
   return batch / count;
 }
 

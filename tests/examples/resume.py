@@ -83,6 +83,9 @@ def micro_batches(runs):
     need(done.returncode == 0 and 'saved at step 2;' in done.stdout, f'a run of 9 is resumed in 3 micro-batches: {done.stderr.strip()}')
     done = runs.call(*words, '--batch', 8, '--accumulate', 3, '--steps', 3)
     need(done.returncode == 2 and '3 micro-batches of the 8 sequences' in done.stderr, f'a batch that is given is looked at: {done.stderr.strip()}')
+    done = runs.call(*words, '--batch', 8, '--steps', 3)
+    need(done.returncode == 2 and '3 micro-batches of the 8 sequences' in done.stderr and 'give --batch a multiple of 3' in done.stderr,
+         f'what would do is a batch that fits, for the micro-batches stay: {done.stderr.strip()}')
 
 
 def other_text(runs):
