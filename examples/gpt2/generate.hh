@@ -43,9 +43,8 @@ template <nntile::Runtime R> class Generator {
         prefill_(graph(ModelGraph::Purpose::prefill)),
         next_(graph(ModelGraph::Purpose::inference)) {
     LogicalGraph draw("sample", {next_.graph.numerics().mode});
-    Node const logits = draw.input(
-        {.shape = {described_.model.vocab}, .dtype = described_.model.dtype, .axes = "class"},
-        "row");
+    Node const logits =
+        draw.input({.shape = {bytes()}, .dtype = described_.model.dtype, .axes = "class"}, "row");
     Node const step = draw.input({.shape = {}, .dtype = DType::int64}, "draw");
     nntile::ops::sample({.seed = settings.seed,
                          .temperature = settings.temperature,
@@ -159,9 +158,13 @@ template <nntile::Runtime R> class Generator {
 
   /// Gives the draw the logits of the last token.
   template <class T> void hand_over() {
-    draw_->template bind_input<T>("row",
-                                  decode_->template get_output<T>(next_.step.logits().name()));
+    std::vector<T> logits = decode_->template get_output<T>(next_.step.logits().name());
+    logits.resize(static_cast<std::size_t>(bytes()));
+    draw_->template bind_input<T>("row", logits);
   }
+
+  /// Tokens that are bytes; those behind them, of a larger vocabulary, cannot be printed.
+  Index bytes() const { return std::min<Index>(described_.model.vocab, 256); }
 
   /// Runs a graph on tokens that follow `start` others.
   void run(CompiledGraph<R>& graph, std::span<std::int64_t const> tokens, Index start) {

@@ -93,6 +93,23 @@ def progress_of_planning(runs):
          f'a plan that takes long says so: {text}')
 
 
+def bytes_of_a_larger_vocabulary(runs):
+    """A model of more tokens than bytes gives bytes: one that is printed is the token that the next one follows."""
+    out = runs.new_folder()
+    sizes = ['--preset', '124m', '--width', 16, '--heads', 1, '--layers', 1, '--seq', 32, '--batch', 1, '--eval-every', 0]
+    done = runs.call('train', '--data', runs.data, '--out', out, *sizes, '--steps', 1, '--lr', 0)
+    need(done.returncode == 0, f'a model of 50,257 tokens: {done.stderr.strip()}')
+
+    def continued(prompt, count):
+        words = [runs.program, 'generate', '--run', out, '--temperature', '0', '--tokens', str(count), '--prompt', prompt]
+        return subprocess.run(words, capture_output=True, env=runs.environment).stdout[:-1]
+
+    for prompt in (b'Abc', b'In the', b'And'):
+        whole = continued(prompt, 4)
+        need(len(whole) == len(prompt) + 4 and continued(whole[:-2], 2) == whole,
+             f'a text goes on as it did when its first bytes were generated: {whole}')
+
+
 def main():
     runs, = Runs.of_call(__doc__)
     out = runs.new_folder()
@@ -215,6 +232,7 @@ def main():
     check_rules(runs)
     parts = runs.new_folder()
     shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
+    bytes_of_a_larger_vocabulary(runs)
     saved = runs.call('info', *shared, '--ranks', 2, '--save-parts', parts)
     row = saved.stdout.split('\n         1 ')[1].split()
     part = runs.call('info', *shared, '--part', f'{parts}/rank-1.json')
