@@ -225,6 +225,13 @@ inline constexpr std::string_view valid_style =
 inline constexpr std::string_view dot_style =
     "fill=\"#d1495b\" stroke=\"#ffffff\" stroke-width=\"1.5\"";
 
+/// Pixels of the letters of a title: smaller ones for the path of a text than fit into the picture.
+inline std::string title_size(std::string_view title) {
+  constexpr double most = 20, all = 1400;  // of letters 0.6 as wide as high
+  return fixed(std::min(most, all / static_cast<double>(std::max<std::size_t>(title.size(), 1))),
+               0);
+}
+
 /// A row of samples and names above the plot's right end.
 inline void legend(Canvas& canvas) {
   struct Entry {
@@ -287,7 +294,9 @@ inline std::string loss_svg(LossCurve const& curve) {
       "<title>" +
       nntile::detail::markup_text(curve.title) +
       "</title>\n<rect width=\"960\" height=\"540\" fill=\"#ffffff\"/>\n";
-  canvas.label(left, 34, "font-size=\"20\" font-weight=\"600\" fill=\"#1f2933\"", curve.title);
+  canvas.label(left, 34,
+               "font-size=\"" + title_size(curve.title) + "\" font-weight=\"600\" fill=\"#1f2933\"",
+               curve.title);
   canvas.label(left, 58, "fill=\"#52606d\"", summary(steps, smooth, valid));
   canvas.axes("step", "loss (" + curve.unit + ")");
   legend(canvas);

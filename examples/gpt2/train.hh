@@ -256,9 +256,11 @@ template <nntile::Runtime R> class Trainer {
   }
 
   void write_plot() const {
-    auto const curve =
-        curve_of(history_, nntile::concat("GPT-2, ", train_.model.parameters().count(),
-                                          " parameters, on ", corpus_.name()));
+    auto const curve = curve_of(
+        history_,
+        nntile::concat("GPT-2, ",
+                       detail::grouped(static_cast<double>(train_.model.parameters().count())),
+                       " parameters, on ", corpus_.name()));
     nntile::io::write_file(settings_.out + "/loss.svg", loss_svg(curve));
   }
 

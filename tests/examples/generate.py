@@ -120,6 +120,8 @@ def main():
     need(len(losses) == 3 and losses[-1] < losses[0] - 1, f'the validation loss falls: {losses}')
     picture = pathlib.Path(out, 'loss.svg')
     need(xml.dom.minidom.parse(str(picture)).documentElement.tagName == 'svg', 'the picture is an SVG')
+    parameters = int(re.search(r'^model +(\d+) parameters', done.stdout, re.M)[1])
+    need(f'>GPT-2, {parameters:,} parameters, on ' in picture.read_text(), 'its title has groups of digits, as the steps below it')
 
     profiled = runs.new_folder()
     done = runs.call('train', '--data', runs.data, '--out', profiled, *SIZES, '--steps', 4, '--profile')
@@ -230,9 +232,9 @@ def main():
     need('columns at' not in plan.read_text(), 'and for no other')
 
     check_rules(runs)
+    bytes_of_a_larger_vocabulary(runs)
     parts = runs.new_folder()
     shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
-    bytes_of_a_larger_vocabulary(runs)
     saved = runs.call('info', *shared, '--ranks', 2, '--save-parts', parts)
     row = saved.stdout.split('\n         1 ')[1].split()
     part = runs.call('info', *shared, '--part', f'{parts}/rank-1.json')

@@ -110,6 +110,14 @@ TEST_CASE("a title cannot break the picture", "[io][plot]") {
   CHECK_THAT(svg, Contains("a&lt;b&gt; &amp; &quot;c&quot; &lt;/svg&gt;"));
 }
 
+TEST_CASE("a title that is too long for the picture has smaller letters", "[io][plot]") {
+  LossCurve curve = falling(3);
+  curve.title = std::string(70, 'x');
+  CHECK_THAT(loss_svg(curve), Contains("font-size=\"20\" font-weight"));
+  curve.title = std::string(200, 'x');
+  CHECK_THAT(loss_svg(curve), Contains("font-size=\"7\" font-weight"));
+}
+
 TEST_CASE("a title that is not UTF-8 makes a picture that is", "[io][plot]") {
   LossCurve curve = falling(10);
   curve.title = "caf\xe9 & caf\xc3\xa9 \xf0\x9f";
