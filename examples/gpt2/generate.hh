@@ -107,13 +107,19 @@ template <nntile::Runtime R> class Generator {
                       {}, {}, 1, described_.seq);
   }
 
-  /// Cuts no head, where --tile does not say how: attention reads the caches in whole heads, but
-  /// the last block's prefill, which ends at its cache and is planned first, would follow the tile.
+  /// Cuts no head: attention reads the caches in whole heads, but the last block's prefill, which
+  /// ends at its cache and is planned first, would follow the tile. Throws ValueError where --tile
+  /// cuts them.
   void keep_heads_whole() {
     auto& cuts = session_.options.cuts;
+    Index const head = described_.model.width / described_.model.heads;
     auto const of_heads = [](nntile::AxisCut const& cut) { return cut.axis == "head_dim"; };
-    if (std::any_of(cuts.begin(), cuts.end(), of_heads)) return;
-    cuts.push_back({"head_dim", {described_.model.width / described_.model.heads}});
+    auto const found = std::find_if(cuts.begin(), cuts.end(), of_heads);
+    if (found == cuts.end()) return cuts.push_back({"head_dim", {head}});
+    for (Index const size : found->sizes)
+      if (size > 0 && size < head)
+        throw nntile::ValueError(nntile::concat("--tile: head_dim=", size, " cuts heads of ", head,
+                                                ", which stay whole; leave head_dim out"));
   }
 
   /// Plans the pass that fills the caches, for a window of that many tokens.
@@ -156,15 +162,15 @@ template <nntile::Runtime R> class Generator {
     return draw_->template get_output<std::int64_t>("token")[0];
   }
 
+  /// Tokens that are bytes; those behind them, of a larger vocabulary, cannot be printed.
+  Index bytes() const { return std::min<Index>(described_.model.vocab, 256); }
+
   /// Gives the draw the logits of the last token.
   template <class T> void hand_over() {
     std::vector<T> logits = decode_->template get_output<T>(next_.step.logits().name());
     logits.resize(static_cast<std::size_t>(bytes()));
     draw_->template bind_input<T>("row", logits);
   }
-
-  /// Tokens that are bytes; those behind them, of a larger vocabulary, cannot be printed.
-  Index bytes() const { return std::min<Index>(described_.model.vocab, 256); }
 
   /// Runs a graph on tokens that follow `start` others.
   void run(CompiledGraph<R>& graph, std::span<std::int64_t const> tokens, Index start) {

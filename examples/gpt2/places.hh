@@ -78,7 +78,8 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
         "--host-memory");
   if (machine.devices > layers)
     throw nntile::ValueError(nntile::concat("--devices: ", machine.devices, ", but the model has ",
-                                            layers, " layers; give as many at most, or --layers"));
+                                            layers, " layers; give as many at most, or train one ",
+                                            "with more --layers"));
   for (auto const& [option, bytes] : {std::pair{"--host-memory", machine.host_memory},
                                       std::pair{"--device-memory", machine.device_memory}})
     if (bytes > static_cast<std::uint64_t>(INT64_MAX))

@@ -163,6 +163,10 @@ def newcomers(runs, cases, out):
                           option, '')
     for option, value, pieces in DRAWN:
         cases.refused(f'generate with {option} {value}', pieces, 'generate', '--run', out, option, value)
+    cases.refused('heads that are cut', ['--tile: head_dim=8 cuts heads of 32', 'leave head_dim out'], 'generate', '--run', out,
+                  '--tile', '64,head_dim=8')
+    cases.refused('more devices than the layers of a run', ['--devices: 8', '1 layers', 'train one with more --layers'], 'generate',
+                  '--run', out, '--place', 'emulated', '--devices', 8)
     cases.refused('a file for a run', ["text.txt'", 'Not a directory'], 'generate', '--run', runs.data)
     for option in ('--dot', '--plan', '--draw'):
         cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
