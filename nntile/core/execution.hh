@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ExecutionPolicy: the hints of tile tasks, as data.
 
+#include <climits>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,11 +84,8 @@ struct PlacedTask {
 constexpr Hints over(Hints base, Hints const& hints) {
   if (hints.worker != -1) base.worker = hints.worker;
   if (hints.node != -1) base.node = hints.node;
-  using Limits = std::numeric_limits<int>;
   std::int64_t const sum = std::int64_t{base.priority} + hints.priority;
-  base.priority = sum < Limits::min()   ? Limits::min()
-                  : sum > Limits::max() ? Limits::max()
-                                        : static_cast<int>(sum);
+  base.priority = sum < INT_MIN ? INT_MIN : sum > INT_MAX ? INT_MAX : static_cast<int>(sum);
   base.prefetch &= hints.prefetch;
   base.offload |= hints.offload;
   if (hints.device >= 0) base.device = hints.device;

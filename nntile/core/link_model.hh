@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a message between two ranks, by a few numbers.
 
-#include <limits>
+#include <cfloat>
 #include <string>
 
 #include "nntile/core/error.hh"
@@ -23,9 +23,7 @@ struct LinkModel {
 
 /// Says what no link has, as of a machine.
 inline std::string fault_of(LinkModel const& link) {
-  auto const is_time = [](double seconds) {
-    return seconds >= 0 && seconds <= std::numeric_limits<double>::max();
-  };
+  auto const is_time = [](double seconds) { return seconds >= 0 && seconds <= DBL_MAX; };
   if (!is_time(link.latency)) return concat("a latency of ", link.latency, " s; at least 0");
   if (!(link.bandwidth > 0)) return concat("a bandwidth of ", link.bandwidth, " bytes/s; above 0");
   if (!is_time(link.overhead) || !is_time(link.overhead_per_byte))

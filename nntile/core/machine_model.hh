@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a task on a machine that is described by a few numbers.
 
+#include <cfloat>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "nntile/core/cost.hh"
@@ -28,7 +28,7 @@ inline std::string fault_of(MachineModel const& machine) {
   if (!(machine.peak > 0)) return concat("a peak of ", machine.peak, " flop/s; above 0");
   if (!(machine.bandwidth > 0))
     return concat("a bandwidth of memory of ", machine.bandwidth, " bytes/s; above 0");
-  if (!(machine.task_overhead >= 0 && machine.task_overhead <= std::numeric_limits<double>::max()))
+  if (!(machine.task_overhead >= 0 && machine.task_overhead <= DBL_MAX))
     return concat("an overhead of a task of ", machine.task_overhead, " s; at least 0");
   return {};
 }

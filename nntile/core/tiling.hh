@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
@@ -129,9 +128,10 @@ struct TileBox {
 class Tiling {
  public:
   Tiling() = default;
-  explicit Tiling(std::vector<AxisTiling> axes) : axes_(std::move(axes)) {
-    if (axes_.size() > max_rank)
-      throw ShapeError(concat("tiling: rank ", axes_.size(), " exceeds ", max_rank));
+  explicit Tiling(std::vector<AxisTiling> const& axes) {
+    if (axes.size() > max_rank)
+      throw ShapeError(concat("tiling: rank ", axes.size(), " exceeds ", max_rank));
+    axes_.append(axes);
   }
   /// The whole tensor in one tile.
   explicit Tiling(Shape const& shape) {
@@ -185,7 +185,7 @@ class Tiling {
   bool operator==(Tiling const&) const = default;
 
  private:
-  std::vector<AxisTiling> axes_;
+  DynamicArray<AxisTiling> axes_;
 };
 
 }  // namespace nntile

@@ -7,8 +7,8 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile::detail {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile {
 

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/name_table.hh"
 #include "nntile/core/numerics.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/checked_numerics.hh"
+#include "nntile/graph/name_table.hh"
 #include "nntile/graph/node.hh"
+#include "nntile/graph/spelling.hh"
 #include "nntile/graph/tensor_spec.hh"
 #include "nntile/ops/concept.hh"
 

@@ -11,14 +11,14 @@
 
 #include "nntile/core/box.hh"
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/elements.hh"
-#include "nntile/core/name_table.hh"
 #include "nntile/graph/exchange.hh"
+#include "nntile/graph/name_table.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/graph/stored_ranks.hh"
 #include "nntile/graph/stored_reads.hh"
 #include "nntile/graph/stored_tensor.hh"
 #include "nntile/runtime/device.hh"
+#include "nntile/tile/elements.hh"
 #include "nntile/tile/tile.hh"
 
 namespace nntile {

@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "nntile/core/rank_link.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/spelling.hh"
 #include "nntile/graph/stored_spec.hh"
 
 namespace nntile::detail {

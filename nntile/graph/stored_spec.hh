@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/core/traits.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile {
 

@@ -16,10 +16,10 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/dtype.hh"
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/elements.hh"
 #include "nntile/core/tiling.hh"
 #include "nntile/graph/stored_bytes.hh"
 #include "nntile/runtime/runtime_ref.hh"
+#include "nntile/tile/elements.hh"
 #include "nntile/tile/submit.hh"
 
 namespace nntile {

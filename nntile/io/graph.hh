@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "nntile/core/dtype.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/gradient_builder.hh"
+#include "nntile/graph/spelling.hh"
 #include "nntile/io/directory.hh"
 #include "nntile/io/json.hh"
 #include "nntile/io/json_text.hh"

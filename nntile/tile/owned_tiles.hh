@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "nntile/core/box.hh"
-#include "nntile/core/elements.hh"
+#include "nntile/tile/elements.hh"
 #include "nntile/tile/host_view.hh"
 #include "nntile/tile/submit.hh"
 

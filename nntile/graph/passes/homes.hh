@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/mesh_shape.hh"
 #include "nntile/graph/passes/rank_loads.hh"
 #include "nntile/graph/passes/thin.hh"
 #include "nntile/graph/passes/tile.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile::passes {
 

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/options.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile::passes {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/passes/counting_sort.hh"
 #include "nntile/graph/passes/rank_walk.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile::passes {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/spelling.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/graph/spelling.hh"
 
 namespace nntile::passes {
 

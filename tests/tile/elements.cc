@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nntile/core/elements.hh"
+#include "nntile/tile/elements.hh"
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 using namespace nntile;
 
-TEMPLATE_TEST_CASE("elements of each type are an array, and become a vector", "[core][elements]",
+TEMPLATE_TEST_CASE("elements of each type are an array, and become a vector", "[tile][elements]",
                    float, bool) {
   detail::Elements<TestType> elements(3);
   std::span<TestType> const array(elements);

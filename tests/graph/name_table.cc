@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 
-#include "nntile/core/name_table.hh"
+#include "nntile/graph/name_table.hh"
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@
 
 using nntile::NameTable;
 
-TEST_CASE("a table of names finds what was added, and nothing else", "[core][name_table]") {
+TEST_CASE("a table of names finds what was added, and nothing else", "[graph][name_table]") {
   NameTable table;
   CHECK(table.find("x") == nullptr);
   CHECK_FALSE(table.contains("x"));
@@ -28,7 +28,7 @@ TEST_CASE("a table of names finds what was added, and nothing else", "[core][nam
   CHECK(copy.contains("x"));
 }
 
-TEST_CASE("a name that is given up for another is free", "[core][name_table]") {
+TEST_CASE("a name that is given up for another is free", "[graph][name_table]") {
   NameTable table;
   for (std::uint32_t i = 0; i < 8; ++i) table.add(std::to_string(i), i);  // as many as fit
   table.rename("3", "x");
@@ -39,7 +39,7 @@ TEST_CASE("a name that is given up for another is free", "[core][name_table]") {
 }
 
 TEST_CASE("a table of names does as a map does, whatever is added and erased",
-          "[core][name_table]") {
+          "[graph][name_table]") {
   std::mt19937 random(1);
   NameTable table;
   std::map<std::string, std::uint32_t> map;
