@@ -112,6 +112,13 @@ template <class Op> consteval bool checked_op() {
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
     static_assert(TriviallyCopyable<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
+    if constexpr (requires {
+                    { Op::operands } -> std::convertible_to<Operands const&>;
+                    requires std::same_as<decltype(Op::hooks), Hooks<Attrs> const>;
+                  })
+      static_assert(sizeof(Args) > max_args_bytes || sizeof(Arguments<Op>) <= max_args_bytes,
+                    "Args of an op that may lack operands take less than max_args_bytes: an "
+                    "OperandSet stands behind them");
 #ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
     static_assert(
         requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||

@@ -10,6 +10,7 @@
 // error: an op has a result: an operand of Access::write, Access::update or Access::accumulate
 // error: an operand of Carry::narrow holds sums of a result of the op's own dtype
 // error: hidden operands, of a Carry, stand last: those before are what a call gives
+// error: Args of an op that may lack operands take less than max_args_bytes
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -22,6 +23,9 @@ struct MyAttrs {
 };
 struct MyArgs {
   Index n;
+#if NNTILE_FAIL == 13
+  std::byte table[max_args_bytes - sizeof(Index)];
+#endif
 };
 struct MyOp {
   static constexpr char const* name = "my";
@@ -59,13 +63,19 @@ struct MyOp {
   static constexpr Hooks<Attrs> hooks{.block = [](Attrs const&) { return "i"; }};
 #elif NNTILE_FAIL == 3
   static constexpr Hooks<Attrs> hooks{.replaces = [](Attrs const&) { return 1u; }};
+#elif NNTILE_FAIL == 13
+  static constexpr Hooks<Attrs> hooks{.present = [](Attrs const&, OperandIndex) { return true; }};
 #elif NNTILE_FAIL != 9
   static constexpr Hooks<Attrs> hooks{.blocked = [](Attrs const&) { return "i"; }};
 #endif
 #if NNTILE_FAIL == 5
   static Args args(Attrs const&, TileRange const& range) { return {range.elements(1)}; }
 #elif NNTILE_FAIL != 1
-  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  static Args args(Attrs const&, TileRange const& range) {
+    Args args{};
+    args.n = range.extent('i');
+    return args;
+  }
 #endif
 #if NNTILE_FAIL != 8
   template <Element T> static void reference(Args const& args, Buffers<MyOp> buffers) {
