@@ -84,16 +84,16 @@ constexpr inplace_vector<AxisToken, max_rank> axis_tokens(char const* text) {
 
 inline constexpr int unknown_rank = -1;
 
-/// Ranks of the letters a..z; groups that are not "..." have rank 1.
+/// Ranks of the groups, whatever their letters; groups that are not "..." have rank 1.
 class GroupTable {
  public:
   GroupTable() {
     for (int& rank : ranks_) rank = unknown_rank;
   }
-  int& operator[](char group) { return ranks_[group - 'a']; }
+  int& operator[](char group) { return ranks_[static_cast<unsigned char>(group)]; }
 
  private:
-  int ranks_[26];
+  int ranks_[256];
 };
 
 /// Settles the rank of every group that one operand's rank determines; true when something was

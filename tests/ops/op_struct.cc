@@ -63,6 +63,16 @@ struct Halve : OneToOne {
   }
 };
 
+/// An op whose axes have capital letters.
+struct Capitals : OneToOne {
+  static constexpr char const* name = "capitals";
+  static constexpr Operands operands{{"x", "K I..."}, {"y", "K I...", Access::write}};
+  static constexpr Hooks<Attrs> hooks{
+      .ranks = [](Attrs const&) -> GroupRanks { return {{'I', 2, "two"}}; }};
+  static Args args(Attrs const&, TileRange const& range) { return {range.extent('I')}; }
+  template <class T> static void reference(Args const&, Buffers<Capitals> const&) {}
+};
+
 /// How many members the struct has: the longest list of values that initialises it.
 struct Anything {
   template <class T> operator T() const;
@@ -354,6 +364,14 @@ TEST_CASE("an axis that no operand of the call gives an extent is named", "[ops]
         "axes of a visible one");
   CHECK(error({"y", "i k", Access::write}) ==
         "op: the extent of axis 'k' of operand y follows from no operand; declare it and pass it");
+}
+
+TEST_CASE("letters of axes may be capitals", "[ops][op_struct]") {
+  Shape const shape{2, 3, 5};
+  AxisTable const table = axes_of(op_case<Capitals>({}, {shape, shape}));
+  CHECK(table.axes.size() == 3);
+  CHECK(table.whole('K') == 2);
+  CHECK(table.whole('I') == 15);
 }
 
 TEST_CASE("a letter that no operand of an op has is refused", "[ops][op_struct]") {
