@@ -74,11 +74,11 @@ inline Index attention_pairs_twice(AttentionAttrs const& attrs, TileRange const&
   Index const queries = range.extent('i'), keys = range.extent('j');
   if (!attrs.causal || attrs.cached) return saturated_product({2, queries, keys});
   Index const diagonal = range.begin('i') + attention_shift(range) - range.begin('j');
-  auto const below = [&](Index t) {  // sum over u <= t of min(max(u, 0), keys)
-    return t < 0 ? 0 : t <= keys ? t * (t + 1) / 2 : keys * (keys + 1) / 2 + (t - keys) * keys;
-  };
-  Index const begin = std::max<Index>(0, -diagonal), end = std::min(queries, keys - diagonal);
-  return 2 * (below(diagonal + queries) - below(diagonal)) - std::max<Index>(0, end - begin);
+  // Query i sees diagonal + i + 1 keys from query `begin` on, and all of them from `end` on.
+  Index const begin = std::clamp<Index>(-diagonal, 0, queries),
+              end = std::clamp<Index>(keys - diagonal, begin, queries);
+  return saturated_sum(saturated_product({end - begin, 2 * diagonal + begin + end}),
+                       saturated_product({2, queries - end, keys}));
 }
 
 /// Steps the heads and batch tiles that a sink wants, heads fastest, body(range) at each.

@@ -347,6 +347,10 @@ TEST_CASE("a cost that no integer holds is the largest that one does", "[ops][op
   CHECK(total_cost(product, {{"m", {side - 1, 1}}}).flops == most);  // and their sum
   Shape const q{side, 1, side};
   CHECK(total_cost(op_case<ops::Attention>({}, {q, q, q, q, {side, 1}, {side, 1}})).flops == most);
+  Shape const causal{1, 1, Index{1} << 32}, rows{causal[2], 1};
+  CHECK(total_cost(
+            op_case<ops::Attention>({.causal = true}, {causal, causal, causal, causal, rows, rows}))
+            .flops == most);
   CHECK(Cost{} + Cost{most, 1} + Cost{1, most} == Cost{most, most});
   CHECK(saturated_product({most, 2, 0}) == 0);
 }
