@@ -24,14 +24,15 @@ struct CastTypes {
 inline constexpr CastTypes cast_types{};
 
 /// One value to another dtype: floats round to nearest even, once; to an integer they are cut
-/// towards 0, and a NaN or what lies outside becomes the smallest value; to bool everything but 0
-/// is true.
+/// towards 0; a NaN, and any number that the integer has no room for, becomes its smallest value;
+/// to bool everything but 0 is true.
 template <class To, class From> NNTILE_ALWAYS_INLINE To convert(From value) {
   using Source = compute_t<From>;
   auto const wide = static_cast<Source>(value);
   if constexpr (std::same_as<To, bool>) {
     return wide != Source(0);
-  } else if constexpr (std::integral<To> && std::floating_point<Source>) {
+  } else if constexpr (std::integral<To> &&
+                       (std::floating_point<Source> || sizeof(To) < sizeof(Source))) {
     constexpr auto limit = static_cast<Source>(sizeof(To) == 8 ? 0x1p63 : 0x1p31);
     bool const fits = wide >= -limit && wide < limit;
     return fits ? static_cast<To>(wide) : static_cast<To>(std::uint64_t{1} << (8 * sizeof(To) - 1));

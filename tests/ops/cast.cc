@@ -212,3 +212,12 @@ TEST_CASE("floats are cut towards zero to integers", "[ops][cast]") {
   auto const truth = cast_all<std::int32_t>(cast_all<std::int64_t>(std::vector<float>{5, -7}));
   CHECK(truth == std::vector<std::int32_t>{5, -7});
 }
+
+TEST_CASE("integers that int32 has no room for become its smallest", "[ops][cast]") {
+  constexpr std::int64_t least = INT32_MIN, most = INT32_MAX;
+  std::vector<std::int64_t> const x{
+      5, -7, least, most, least - 1, most + 1, (1ll << 32) + 5, INT64_MIN, INT64_MAX};
+  CHECK(cast_all<std::int32_t>(x) == std::vector<std::int32_t>{5, -7, INT32_MIN, INT32_MAX,
+                                                               INT32_MIN, INT32_MIN, INT32_MIN,
+                                                               INT32_MIN, INT32_MIN});
+}
