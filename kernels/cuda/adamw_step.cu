@@ -35,8 +35,9 @@ template <class T, class G, class S = G> struct AdamwStep {
     Shared<double> const rates = thread.shared<double>(0, 2);
     if (thread.rank() < 2) {
       auto const step = *buffers.template at<std::int64_t const>(Operand::step);
-      double const t = step < 1 ? __builtin_nan("") : static_cast<double>(step);
-      rates[thread.rank()] = thread.rank() == 0 ? adamw_c1(args, lr, t) : adamw_c2(args, t);
+      double const t = static_cast<double>(step);
+      double const rate = thread.rank() == 0 ? adamw_c1(args, lr, t) : adamw_c2(args, t);
+      rates[thread.rank()] = step < 1 ? __builtin_nan("") : rate;
     }
     thread.sync();
     AdamwElement<V> const element(args, lr, rates[0], rates[1]);

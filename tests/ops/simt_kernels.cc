@@ -393,9 +393,12 @@ TEST_CASE("data that the CPU's kernels refuse gives NaN on the device, and no ot
   CHECK(drawn.get(0) == -1);
   CHECK(drawn.get(1) == -1);
   CHECK(drawn.get(2) >= 0);
-  OpCase step = op_case<ops::AdamwStep>({}, {{3}, {3}, {3}, {3}, {}, {}});
-  step.prepare = [](std::vector<Array>& x) { set_all(x[5], 0); };
-  CHECK(std::isnan(run_on_device(step)[0].get(0)));
+  for (double const beta : {0.9, 0.0}) {
+    OpCase step =
+        op_case<ops::AdamwStep>({.beta1 = beta, .beta2 = beta}, {{3}, {3}, {3}, {3}, {}, {}});
+    step.prepare = [](std::vector<Array>& x) { set_all(x[5], 0); };
+    CHECK(std::isnan(run_on_device(step)[0].get(0)));
+  }
 }
 
 TEST_CASE("zeros, NaNs and the smallest powers on the device are the CPU's", "[ops][simt]") {
