@@ -55,8 +55,8 @@ template <class T, class Label> struct CrossEntropy {
       Label const label = call.buffers().template at<Label const>(Operand::labels)[i];
       V* const loss = call.buffers().template at<V>(Operand::loss) + i;
       bool const ignored = label == args.ignore_index;
-      Index const at = label - args.v_begin;
-      bool const here = !ignored && at >= 0 && at < args.v;
+      Index const at = ignored || label < 0 ? -1 : label - args.v_begin;
+      bool const here = at >= 0 && at < args.v;
       V const picked = here ? static_cast<V>(x[at]) : args.chain.start(loss, 0);
       if (!args.chain.last)
         *loss = picked;
@@ -95,7 +95,7 @@ template <class T, class Label> struct CrossEntropyBackward {
           w = static_cast<V>(__builtin_nan(""));
         Vec<V> const shift = Vec<V>::raw(buffers.template at<V const>(Operand::max)[i]);
         Vec<V> const factor = Vec<V>::raw(w / buffers.template at<V const>(Operand::sum)[i]);
-        Index const picked = ignored ? -1 : label - args.v_begin;
+        Index const picked = ignored || label < 0 ? -1 : label - args.v_begin;
         for_each_run_of<length>(
             thread.rank(), threads, args.v, [&]<int count>(Index p, Count<count>) {
               Run<count, Vec<V>> values;

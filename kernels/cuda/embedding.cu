@@ -25,7 +25,7 @@ template <class T, class Position> struct Embedding {
       Team<size> const team(thread);
       team.for_each_row(args.n, [&](Index i) {
         T* const out = buffers.template at<T>(Operand::out) + i * args.ld_out;  // [e]
-        Index const v = index[i] - args.v_begin;
+        Index const v = index[i] < 0 ? -1 : index[i] - args.v_begin;
         bool const outside = index[i] < 0 || index[i] >= args.whole_v;
         if (v >= 0 && v < args.v)
           team.for_each(
@@ -210,7 +210,8 @@ template <class T, class Position> struct EmbeddingBackward {
         NNTILE_UNROLL()
         for (int k = 0; k < group; ++k) {
           Index const item = at + k * thread.blocks();
-          Index const i = item < items ? Pair(item, all, args.n).j : 0, v = index[i] - args.v_begin;
+          Index const i = item < items ? Pair(item, all, args.n).j : 0;
+          Index const v = index[i] < 0 ? -1 : index[i] - args.v_begin;
           firsts.set(k, item < items && v >= 0 && v < args.v, index[i], i);
         }
         firsts.drop_met(thread, votes, index);

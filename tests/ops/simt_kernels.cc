@@ -401,6 +401,26 @@ TEST_CASE("data that the CPU's kernels refuse gives NaN on the device, and no ot
   }
 }
 
+TEST_CASE("the least of all numbers is a label or an index of no tile of the device",
+          "[ops][simt]") {
+  if (!comparable()) return;
+  auto const run_cut = [](OpCase c, std::size_t labels) {
+    c.prepare = [=](std::vector<Array>& x) { set_all(x[labels], -0x1p63); };
+    return run_kernel(c, DType::fp32, make_operands(c, DType::fp32),
+                      {.cuts = {{"v", {64, 6}}}, .runtime = "simt"});
+  };
+  std::vector<Shape> const loss{{70, 2}, {2}, {2}, {2}, {2}};
+  CHECK(std::isnan(run_cut(op_case<ops::CrossEntropy>({}, loss), 1)[2].get(0)));
+  CHECK(run_cut(op_case<ops::CrossEntropy>({.ignore_index = INT64_MIN}, loss), 1)[2].get(0) == 0);
+  std::vector<Shape> const slope{{70, 2}, {2}, {2}, {2}, {2}, {70, 2}};
+  auto const slopes = run_cut(op_case<ops::CrossEntropyBackward>({}, slope), 1)[5];
+  CHECK(std::isnan(slopes.get(0)));
+  CHECK(std::isnan(slopes.get(69)));
+  CHECK(std::isnan(run_cut(op_case<ops::Embedding>({}, {{2}, {5, 70}, {5, 2}}), 0)[2].get(0)));
+  auto const sums = run_cut(op_case<ops::EmbeddingBackward>({}, {{2}, {5, 2}, {5, 70}}), 0)[2];
+  for (Index i = 0; i < sums.count(); ++i) CHECK(sums.get(i) == 0);
+}
+
 TEST_CASE("zeros, NaNs and the smallest powers on the device are the CPU's", "[ops][simt]") {
   if (!comparable()) return;
   for (Index const n : {16, 64, 65, 128, 1200}) {
