@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/codelets.hh"
@@ -274,6 +275,48 @@ TEMPLATE_LIST_TEST_CASE("a body that throws fails its task, behind the tasks tha
     Event const odd = runtime.orchestrate([](auto&) { throw 3; });
     CHECK(contains(message_of<TaskError>([&] { runtime.wait(odd); }), "no std::exception"));
     CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+  });
+}
+
+/// Something that a body holds: counts, where it ends, that a call is refused there as in a task.
+template <class R> struct HeldByBody {
+  R* runtime;
+  Handle handle;
+  std::atomic<int>* refused;
+  HeldByBody(R& its, Handle a, std::atomic<int>& count)
+      : runtime(&its), handle(a), refused(&count) {}
+  HeldByBody(HeldByBody&& other) noexcept
+      : runtime(std::exchange(other.runtime, nullptr)),
+        handle(other.handle),
+        refused(other.refused) {}
+  ~HeldByBody() {
+    if (runtime == nullptr) return;
+    auto const text = message_of<LifetimeError>([&] { runtime->retire(handle); });
+    *refused += contains(text, "inside a task");
+  }
+};
+
+TEMPLATE_LIST_TEST_CASE("what a body holds ends inside its task, though that was cancelled",
+                        "[runtime][nesting]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    Handle const a = cell(runtime, 1), b = cell(runtime, 2);
+    std::atomic<int> refused = 0;
+    using Held = HeldByBody<TestType>;
+    runtime.wait(runtime.orchestrate([held = Held(runtime, b, refused)](auto&) {}, updating(a)));
+    CHECK(refused == 1);
+    submit(runtime, fail_codelet, {writing(a)});
+    Event const outer =
+        runtime.orchestrate([held = Held(runtime, b, refused)](auto&) {}, updating(a));
+    CHECK_THROWS_AS(runtime.wait(outer), TaskError);
+    CHECK(refused == 2);
+    runtime.orchestrate([&, b](auto& nested) {
+      Handle const own = nested.allocate(sizeof(long));
+      submit(nested, fail_codelet, {writing(own)});
+      nested.orchestrate([held = Held(runtime, b, refused)](auto&) {}, updating(own));
+    });
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    CHECK(refused == 3);
+    CHECK(read(runtime, b) == 2);
   });
 }
 

@@ -242,9 +242,17 @@ template <class E> class Nest : public support::NestedCalls {
   /// Node::start.
   static void start(Node& node) noexcept {
     auto& engine = *static_cast<E*>(node.engine);
-    std::unique_ptr<Submits> const submits(static_cast<Submits*>(node.submits));
+    std::unique_ptr<Submits> submits(static_cast<Submits*>(node.submits));
+    // As if the body had run, what it holds ends inside the task.
+    auto const end_unstarted = [&] {
+      {
+        support::DrivingThread::InTask const in_task(engine.thread_);
+        submits.reset();
+      }
+      end(node);
+    };
     if (engine.failures_.any_marked() && engine.failures_.cancel_if_marked(node.body))
-      return end(node);
+      return end_unstarted();
     Nest* nest = nullptr;
     try {
       nest = &engine.nests_->take();
@@ -252,7 +260,7 @@ template <class E> class Nest : public support::NestedCalls {
     } catch (std::exception const& error) {
       if (nest != nullptr) nest->nests_.give_back(*nest);
       engine.failures_.fail(node.body, error.what());
-      return end(node);
+      return end_unstarted();
     }
     {
       support::DrivingThread::InTask const in_task(engine.thread_);

@@ -194,11 +194,9 @@ template <class S> class Levels {
   }
   /// Opens a level for the tasks of a task, and runs its body; false if it has ended instead.
   bool start_nesting(Queued& head) {
-    if (serial_.failures_.any_marked() && serial_.failures_.cancel_if_marked(head.body)) {
-      head.ended.store(true, std::memory_order_relaxed);
-      return false;
-    }
     support::DrivingThread::InTask const in_task(serial_.thread_);
+    if (serial_.failures_.any_marked() && serial_.failures_.cancel_if_marked(head.body))
+      return end_unstarted(head);
     support::DefaultFloatEnvironment const environment;
     try {
       if (depth_ == levels_.size())
@@ -212,6 +210,11 @@ template <class S> class Levels {
     } catch (std::exception const& error) {  // no memory for its level
       serial_.failures_.fail(head.body, error.what());
     }
+    return end_unstarted(head);
+  }
+  /// Ends a task whose body has not run, and what that holds: as if it had, inside the task.
+  static bool end_unstarted(Queued& head) noexcept {
+    head.submits = {};
     head.ended.store(true, std::memory_order_relaxed);
     return false;
   }
