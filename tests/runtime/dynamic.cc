@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nntile/runtime/ring/nest.hh"
@@ -21,6 +22,7 @@
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
+#include "tests/support/runtimes.hh"
 #include "tests/support/sanitized.hh"
 
 namespace {
@@ -231,7 +233,7 @@ TEST_CASE("all tasks that were submitted one by one are waited for, where the fi
   Plain::waits = 0;
   auto const text = message_of<TaskError>([&] { runtime.wait(event); });
   CHECK(contains(text, "more than a thousand"));
-  CHECK(Plain::waits == 3);  // for the one that all bindings go through first, too
+  CHECK(Plain::waits == 4);  // for the two that the bindings go through first, too
   CHECK(runtime.done(event));
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
@@ -287,6 +289,55 @@ TEST_CASE("a replay that is refused changes nothing", "[runtime][dynamic]") {
   CHECK_THROWS_AS(runtime.replay(program, buffers, bytes_of(parameters_of(1))), LifetimeError);
   CHECK_THROWS_AS(runtime.lock(buffers[1], Access::read), LifetimeError);
   CHECK_NOTHROW(runtime.wait_all());
+}
+
+TEST_CASE("a replay meets and leaves the marks that its tasks would", "[runtime][dynamic]") {
+  static constexpr Codelet nothing{"nothing", +[](KernelCall const&) noexcept { return Status{}; }};
+  static constexpr Use<Binding> copied[] = {{0, Access::read}, {1, Access::write}};
+  static constexpr Use<Binding> split[] = {{2, Access::write_disjoint}};
+  static constexpr Use<Binding> summed[] = {{0, Access::accumulate}};
+  ProgramTask const copy_and_split[] = {{&nothing, copied, {}, {}, {}},
+                                        {&nothing, split, {}, {}, {}}};
+  ProgramTask const sum[] = {{&nothing, summed, {}, {}, {}}};
+  for (char const* const name : {"serial", "plain"}) {
+    INFO(name);
+    Mixed runtime(name, {.workers = 1});
+    auto const buffers = make_buffers(runtime);
+    for (auto const& buffer : {buffers[1], buffers[2]}) {
+      (void)runtime.lock(buffer, Access::write);
+      runtime.unlock(buffer);
+    }
+    mark_unsubmitted(runtime, buffers[0], "a test");
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    auto const program = runtime.record(copy_and_split, 3, {});
+    auto const adding = runtime.record(sum, 1, {});
+    CHECK_THROWS_AS(runtime.wait(runtime.replay(program, buffers, {})), TaskError);
+    CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+    CHECK_THROWS_AS(value_of(runtime, buffers[1]), TaskError);
+    CHECK_NOTHROW(value_of(runtime, buffers[2]));
+    CHECK_NOTHROW(runtime.wait(runtime.replay(adding, std::span(buffers).first(1), {})));
+    CHECK_NOTHROW(runtime.wait_all());
+  }
+}
+
+TEST_CASE("a replay that would write what is only read changes nothing", "[runtime][dynamic]") {
+  static constexpr Use<Binding> last[] = {{2, Access::update}, {1, Access::update}};
+  static constexpr Use<Binding> first[] = {{0, Access::read}, {1, Access::write}};
+  long const ten = 10;
+  static long const constant = 1;
+  ProgramTask const tasks[] = {{&add_codelet, first, bytes_of(ten), {}, {}},
+                               {&add_codelet, last, bytes_of(ten), {}, {}}};
+  for (char const* const name : {"serial", "threads"}) {
+    INFO(name);
+    Dynamic<Serial, test::Threads> runtime(name, {.workers = 1});
+    auto buffers = make_buffers(runtime);
+    std::swap(buffers[1], buffers[0]);  // holds 5
+    buffers[0] = make_buffers(runtime)[0];
+    buffers[2] = runtime.adopt(bytes_of(constant));
+    CHECK_THROWS_AS(runtime.replay(runtime.record(tasks, 3, {}), buffers, {}), ValueError);
+    CHECK(value_of(runtime, buffers[1]) == 5);
+    CHECK_NOTHROW(runtime.wait_all());
+  }
 }
 
 TEST_CASE("what a program could not submit is marked", "[runtime][dynamic]") {

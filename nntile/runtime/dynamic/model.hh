@@ -90,9 +90,9 @@ template <Runtime R, class Handles> class ListingFacade final : public FacadeOf<
   }
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters) override {
-    if (tasks.size() >= most_tasks)
-      throw ValueError(
-          concat("record: ", tasks.size(), " tasks where ", most_tasks - 1, " are possible"));
+    if (tasks.size() > most_tasks - TaskList::begin_tasks)
+      throw ValueError(concat("record: ", tasks.size(), " tasks where ",
+                              most_tasks - TaskList::begin_tasks, " are possible"));
     return std::make_unique<Listed>(TaskList(tasks, binding_count, parameters));
   }
   Event replay(Program const& program, std::span<Handle const> bindings,

@@ -29,6 +29,9 @@ struct EventRange {
 /// A recorded program, whose tasks are submitted one by one.
 class TaskList {
  public:
+  /// Tasks that `submit` puts before those of the program.
+  static constexpr std::uint64_t begin_tasks = 2;
+
   /// Throws ValueError for a binding, task or byte range that is out of bounds.
   TaskList(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
            std::span<ProgramParameter const> parameters)
@@ -49,13 +52,13 @@ class TaskList {
       if (compare(order[i - 1], order[i]) == 0) support::fail_aliased(order[i - 1], order[i]);
   }
 
-  /// Submits every task, with arguments patched from the parameters. Before them goes one that
-  /// does nothing with all bindings, so that a binding which is refused changes nothing. When a
-  /// later submission throws, what it and the ones after it should have written is marked.
+  /// Submits every task, with arguments patched from the parameters. Before them go two that do
+  /// nothing with all bindings, so that a binding which is refused changes nothing. When a later
+  /// submission throws, what it and the ones after it should have written is marked.
   template <Runtime R>
   EventRange submit(R& runtime, std::span<typename R::Handle const> bindings,
                     std::span<std::byte const> block) const {
-    // Takes its memory here: behind the first task what is written counts as written.
+    // Takes its memory here: behind the first tasks what is written counts as written.
     DynamicArray<std::byte> patched;
     if (!recording_.patches.empty()) patched = recording_.arguments;
     recording_.patch(patched.data(), block);
@@ -63,10 +66,10 @@ class TaskList {
         patched.empty() ? recording_.arguments.data() : patched.data();
     std::vector<Use<typename R::Handle>> uses;
     uses.reserve(std::max(recording_.binding_uses.size(), std::size_t{recording_.most_uses}));
-    for (Use<Binding> const& use : recording_.binding_uses)
-      uses.push_back({bindings[use.handle], reads(use.access) ? Access::read : use.access});
-    EventRange range{runtime.submit({&begin_codelet, uses, {}, {}, {}}), 1};
-    for (Step const& step : recording_.steps) {
+    Event const first = begin(false, runtime, bindings, uses);
+    (void)begin(true, runtime, bindings, uses);
+    for (std::size_t task = 0; task < recording_.steps.size(); ++task) {
+      Step const& step = recording_.steps[task];
       uses.clear();
       for (Use<Binding> const& use : recording_.uses_of(step))
         uses.push_back({bindings[use.handle], use.access});
@@ -76,13 +79,12 @@ class TaskList {
                         {arguments + step.arguments, step.argument_bytes},
                         step.hints,
                         step.label});
-        ++range.count;
       } catch (std::exception const& error) {
-        mark_from(range.count - 1, runtime, bindings, error.what());
+        mark_from(task, runtime, bindings, error.what());
         throw;
       }
     }
-    return range;
+    return {first, begin_tasks + recording_.steps.size()};
   }
 
  private:
@@ -90,6 +92,18 @@ class TaskList {
 
   static Status do_nothing(KernelCall const&) noexcept { return {}; }
   static constexpr Codelet begin_codelet{"replay", &do_nothing, nullptr, nullptr};
+
+  /// Submits one that does nothing with the bindings that are only read, or with the others. Marks
+  /// cancel the former alone, which writes nothing: so neither leaves any that no task would.
+  template <Runtime R>
+  Event begin(bool written, R& runtime, std::span<typename R::Handle const> bindings,
+              std::vector<Use<typename R::Handle>>& uses) const {
+    uses.clear();
+    for (auto const& [binding, access] : recording_.binding_uses)
+      if (writes(access) == written)
+        uses.push_back({bindings[binding], access == Access::update ? Access::accumulate : access});
+    return runtime.submit({&begin_codelet, uses, {}, {}, {}});
+  }
 
   template <Runtime R>
   void mark_from(std::size_t task, R& runtime, std::span<typename R::Handle const> bindings,
