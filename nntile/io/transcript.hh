@@ -70,8 +70,9 @@ inline void append_word(std::string& text, std::string_view word) {
 }  // namespace detail
 
 /// A transcript as text; each codelet by its name among `codelets`. Throws ValueError for one that
-/// is not among them.
+/// is not among them, and a call that is out of place.
 inline std::string transcript_text(Transcript const& run, std::span<NamedCodelet const> codelets) {
+  nntile::detail::check_transcript(run);
   using CallKind = TranscribedCall::Kind;
   bool const nests = std::ranges::any_of(
       run.calls, [](TranscribedCall const& call) { return call.kind == CallKind::orchestrate; });

@@ -70,13 +70,6 @@ struct Transcript {
 
 namespace detail {
 
-/// Throws ValueError for a buffer that no call makes.
-inline void check_transcribed(std::uint32_t buffer, std::size_t made) {
-  if (buffer >= made)
-    throw ValueError(concat("transcript: a call names buffer ", buffer, " where ", made,
-                            " are made: allocate or adopt it first"));
-}
-
 /// Meaning of a buffer's number in a transcript: bytes of one that was allocated or adopted.
 struct TranscribedPart {
   std::uint32_t root = 0;
@@ -93,14 +86,12 @@ inline std::vector<TranscribedPart> transcribed_parts(Transcript const& run) {
       std::size_t const bytes = call.kind == CallKind::adopt ? call.contents.size() : call.bytes;
       part.region.bytes = std::max<std::size_t>(bytes, 1);  // an empty one has a state as well
     } else {
-      check_transcribed(call.of, parts.size());
       part = parts[call.of];
       std::size_t const begin = part.region.offset;
       part.region = normalize(call.region);
       part.region.offset += begin;
     }
-    if (parts.size() <= call.buffer) parts.resize(call.buffer + std::size_t{1});
-    parts[call.buffer] = part;
+    parts.push_back(part);
   }
   return parts;
 }
@@ -131,10 +122,7 @@ class NeededParts {
   }
 
  private:
-  TranscribedPart const& part_of(std::uint32_t buffer) const {
-    check_transcribed(buffer, parts_.size());
-    return parts_[buffer];
-  }
+  TranscribedPart const& part_of(std::uint32_t buffer) const { return parts_[buffer]; }
 
   std::vector<TranscribedPart> parts_;
   std::vector<std::vector<Region>> needed_;
@@ -158,15 +146,69 @@ inline std::vector<std::size_t> transcribed_bodies(Transcript const& run) {
   return partner;
 }
 
+/// Throws ValueError for a call that is out of place, as one made by hand may be: it makes a buffer
+/// that is not the next one, names one or waits for a task that no call before it makes where it
+/// stands, or submits no codelet; and for a body without a begin or an end.
+inline void check_transcript(Transcript const& run) {
+  using CallKind = TranscribedCall::Kind;
+  (void)transcribed_bodies(run);
+  std::vector<bool> open{true};                     // by the number of a body; 0: outside of all
+  std::vector<std::size_t> inside{0}, made, tasks;  // bodies: those open; of a buffer; of a task
+  for (std::size_t c = 0; c < run.calls.size(); ++c) {
+    TranscribedCall const& call = run.calls[c];
+    auto const refuse = [c](auto const&... why) {
+      throw ValueError(concat("transcript: call ", c, why...));
+    };
+    auto const check_buffer = [&](std::uint32_t buffer) {
+      if (buffer >= made.size())
+        refuse(" names buffer ", buffer, " where ", made.size(),
+               " are made: allocate or adopt it first");
+      if (!open[made[buffer]])
+        refuse(" names buffer ", buffer, ", which was made in a body that has ended");
+    };
+    for (auto const& use : call.uses) check_buffer(use.handle);
+    if (call.is_task()) tasks.push_back(inside.back());
+    switch (call.kind) {
+      case CallKind::allocate:
+      case CallKind::adopt:
+      case CallKind::region:
+        if (call.kind == CallKind::region) check_buffer(call.of);
+        if (call.buffer != made.size())
+          refuse(" makes buffer ", call.buffer, " where the next one is ", made.size());
+        made.push_back(inside.back());
+        break;
+      case CallKind::retire:
+      case CallKind::read:
+      case CallKind::write:
+        check_buffer(call.buffer);
+        break;
+      case CallKind::submit:
+        if (call.codelet == nullptr) refuse(" submits no codelet");
+        break;
+      case CallKind::wait:
+        if (call.task >= tasks.size() || tasks[call.task] != inside.back())
+          refuse(" waits for task ", call.task, ", which no call before it in its body submits");
+        break;
+      case CallKind::orchestrate:
+        inside.push_back(open.size());
+        open.push_back(true);
+        break;
+      case CallKind::end_body:
+        open[inside.back()] = false;
+        inside.pop_back();
+        break;
+      default:
+        break;
+    }
+  }
+}
+
 /// Numbers the buffers of a transcript anew, from 0.
 inline void renumber(Transcript& run) {
   using CallKind = TranscribedCall::Kind;
   std::vector<std::uint32_t> names;  // by the former ones
   std::uint32_t next = 0;
-  auto const rename = [&](std::uint32_t& buffer) {
-    check_transcribed(buffer, names.size());
-    buffer = names[buffer];
-  };
+  auto const rename = [&](std::uint32_t& buffer) { buffer = names[buffer]; };
   for (TranscribedCall& call : run.calls) {
     for (auto& use : call.uses) rename(use.handle);
     if (call.kind == CallKind::region) rename(call.of);
@@ -335,9 +377,10 @@ class Slicer {
 /// run with accesses in no order, which calls that wait may have given them, a wait_all stands for
 /// each of those. Other tasks that submit are there with all that is inside them; those that the
 /// task is inside of end behind it. Cost: linear in the operands, times the regions of a buffer
-/// that matter at a time. Throws ValueError for a task that is not in it, and a buffer that nothing
-/// in it has made.
+/// that matter at a time. Throws ValueError for a task that is not in it, and a call that is out of
+/// place.
 inline Transcript slice(Transcript const& run, std::size_t task) {
+  detail::check_transcript(run);
   std::size_t const count = run.tasks();
   if (task >= count)
     throw ValueError(concat("slice: task ", task, " of a transcript of ", count, " tasks"));

@@ -130,7 +130,7 @@ template <ScopedRuntime R> class RepeatedRun {
           write(target, call);
           break;
         case Kind::wait:
-          waiting([&] { target.wait(events_.at(call.task)); });
+          waiting([&] { target.wait(events_[call.task]); });
           break;
         case Kind::wait_all:
           waiting([&] { target.wait_all(); });
@@ -266,7 +266,7 @@ template <ScopedRuntime R> class RepeatedRun {
   }
 
   template <class Target> void write(Target& target, Call const& call) {
-    Region const& region = buffers_.at(call.buffer).region;
+    Region const& region = buffers_[call.buffer].region;
     auto const bytes = target.lock(handle(call.buffer), Access::write);
     std::size_t size = 0;
     each_run(region, [&](std::size_t begin, std::size_t end) { size += end - begin; });
@@ -318,8 +318,9 @@ template <ScopedRuntime R> class RepeatedRun {
 /// tasks. Between a task and the next that writes, each buffer that it wrote is hashed by a task of
 /// its own. Failures of tasks show in their results and are not thrown. Throws what the calls do,
 /// those of bodies included; ValueError for regions, or tasks that submit, on a runtime that has
-/// none. One of a user's that nests includes its nest.hh.
+/// none, and for a call that is out of place. One of a user's that nests includes its nest.hh.
 template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcript, R& runtime) {
+  nntile::detail::check_transcript(transcript);
   return detail::RepeatedRun<R>(transcript, runtime)();
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transcripts run again, on any runtime, and the first task whose results differ between two runs.
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -79,7 +80,13 @@ inline std::optional<Difference> first_difference(Transcript const& transcript,
     std::size_t written = 0;
     for (std::size_t operand = 0; operand < ended.call->uses.size(); ++operand) {
       if (!writes(ended.call->uses[operand].access)) continue;
-      if (one[ended.task].hashes.at(written) != other[ended.task].hashes.at(written))
+      auto const& own = one[ended.task].hashes;
+      auto const& others = other[ended.task].hashes;
+      if (written >= std::min(own.size(), others.size()))
+        throw ValueError(concat("first_difference: ", own.size(), " and ", others.size(),
+                                " results of task ", ended.task,
+                                ", which writes more operands: they are another transcript's"));
+      if (own[written] != others[written])
         return Difference{ended.task, operand, slice(transcript, ended.task), *ended.call,
                           open.empty() ? std::nullopt : std::optional(open.back().task)};
       ++written;

@@ -147,9 +147,10 @@ TEMPLATE_LIST_TEST_CASE("calls that no body can make end in their error, and the
       refused(Access::write,
               {{.kind = CallKind::write, .buffer = 0, .contents = std::vector(3, std::byte{})}}),
       "3 bytes are written to buffer 0, which has 8"));
-  CHECK(contains(refused(Access::write, {{.kind = CallKind::adopt}}), "is none of a body"));
+  CHECK(contains(refused(Access::write, {{.kind = CallKind::adopt, .buffer = 1}}),
+                 "is none of a body"));
   CHECK(contains(refused(Access::write, {{.kind = CallKind::retire, .buffer = 9}}),
-                 "buffer 9 is used before it is made"));
+                 "call 3 names buffer 9 where 1 are made"));
   CHECK(contains(refused(Access::write, {{.kind = CallKind::end_body}}), "ends no body"));
   CHECK(contains(refused(Access::write, {{.kind = CallKind::orchestrate}}), "has no end"));
 }
