@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transcripts run again, on any runtime.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -159,7 +160,13 @@ template <ScopedRuntime R> class RepeatedRun {
         std::size_t const bytes = call.contents.size();
         auto memory = std::make_unique<std::byte[]>(bytes + 1);
         if (bytes != 0) std::memcpy(memory.get(), call.contents.data(), bytes);
-        begin_buffer(call, runtime_.adopt({memory.get(), bytes}, host, {}), bytes);
+        unreleased_.fetch_add(1, std::memory_order_relaxed);
+        try {
+          begin_buffer(call, runtime_.adopt({memory.get(), bytes}, host, {&released, this}), bytes);
+        } catch (...) {
+          released(this);
+          throw;
+        }
         buffers_[call.buffer].memory = std::move(memory);
         break;
       }
@@ -296,15 +303,23 @@ template <ScopedRuntime R> class RepeatedRun {
     waiting([&] { runtime_.wait_all(); });
     for (Buffer& buffer : buffers_)
       if (buffer.alive && buffer.memory != nullptr) runtime_.retire(*buffer.handle);
-    waiting([&] { runtime_.wait_all(); });
+    // The last release may come behind the wait that has seen the last task.
+    for (;; nntile::detail::yield_core()) {
+      waiting([&] { runtime_.wait_all(); });
+      if (unreleased_.load(std::memory_order_acquire) == 0) return;
+    }
+  }
+  static void released(void* self) noexcept {
+    static_cast<RepeatedRun*>(self)->unreleased_.fetch_sub(1, std::memory_order_release);
   }
 
   std::vector<Call> const& calls_;
   R& runtime_;
   std::vector<std::size_t> const partner_;
   std::vector<nntile::detail::TranscribedPart> const parts_;
-  std::vector<std::size_t> tasks_;  // by position, the number of the next task
-  std::vector<Buffer> buffers_;     // tasks hold the regions' addresses
+  std::vector<std::size_t> tasks_;          // by position, the number of the next task
+  std::vector<Buffer> buffers_;             // tasks hold the regions' addresses
+  std::atomic<std::size_t> unreleased_{0};  // of those that were adopted
   std::vector<Event> events_;
   std::vector<Lifetime> scopes_;
   std::vector<TaskResult> results_;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Transcripts made by hand: calls that are out of place, and results of others.
+// Transcripts made by hand: calls that are out of place, results of others, memory released late.
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/testing/transcript.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -32,7 +36,44 @@ std::string refused(std::vector<Made> const& calls) {
   return text;
 }
 
+/// Releases what it adopted in the second wait_all behind the last task, as the law allows.
+class LateRelease : public Forward<Serial> {
+ public:
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    Adopted& adopted = adopted_.emplace_back(Adopted{release});
+    return Forward::adopt(
+        bytes, place,
+        {[](void* its) noexcept { static_cast<Adopted*>(its)->waits = 2; }, &adopted});
+  }
+  void wait_all() {
+    Forward::wait_all();
+    for (Adopted& adopted : adopted_)
+      if (adopted.waits != 0 && --adopted.waits == 0) {
+        adopted.release();
+        ++released;
+      }
+  }
+  int released = 0;
+
+ private:
+  struct Adopted {
+    Release release;
+    int waits = 0;
+  };
+  std::deque<Adopted> adopted_;
+};
+
 }  // namespace
+
+TEST_CASE("memory that is adopted lives until its release", "[testing][transcript]") {
+  Made adopt{.kind = CallKind::adopt, .contents = std::vector<std::byte>(8)}, next = adopt;
+  next.buffer = 1;
+  LateRelease runtime;
+  auto const results =
+      testing::run({{adopt, next, task, {.kind = CallKind::retire, .buffer = 0}}}, runtime);
+  CHECK(results.size() == 1);
+  CHECK(runtime.released == 2);
+}
 
 TEST_CASE("a wait for a task that is not there is refused", "[testing][transcript]") {
   auto const wait = [](std::uint32_t number) {
