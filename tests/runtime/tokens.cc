@@ -3,6 +3,8 @@
 #include "nntile/runtime/support/tokens.hh"
 
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -224,6 +226,41 @@ TEMPLATE_TEST_CASE("a driver-only poll runs on the driving thread alone", "[runt
   runtime.wait(submit(runtime, polled_by_driver, {{a, Access::update}}, &countdown));
   CHECK(countdown.calls == 50);
   CHECK(countdown.elsewhere == 0);
+}
+
+TEST_CASE("polls that take long take half of the time between bodies", "[runtime][tokens]") {
+  struct Slow {
+    std::int64_t all = 0, last = 0;  // ns
+    Completion token{};
+  };
+  static constexpr Codelet polled{"polled", nullptr, nullptr,
+                                  +[](KernelCall const& call, Completion token) noexcept -> Status {
+                                    auto* const slow = *static_cast<Slow* const*>(call.arguments);
+                                    slow->token = token;
+                                    auto const poll = +[](void* state, Completion) {
+                                      auto& its = *static_cast<Slow*>(state);
+                                      std::int64_t const begin = nntile::detail::monotonic_ns();
+                                      nntile::detail::sleep_ns(1'000'000);
+                                      its.all += its.last = nntile::detail::monotonic_ns() - begin;
+                                      return false;
+                                    };
+                                    try {
+                                      token.poll(poll, slow);
+                                    } catch (std::bad_alloc const&) {
+                                      return {"no memory"};
+                                    }
+                                    return {};
+                                  }};
+  Serial serial;
+  Slow slow;
+  auto const a = cell(serial, 1);
+  std::int64_t const begin = nntile::detail::monotonic_ns();
+  submit(serial, polled, {}, &slow);
+  for (int i = 0; i < 100; ++i) submit(serial, step_codelet, {{a, Access::update}}, 1L);
+  std::int64_t const end = nntile::detail::monotonic_ns();
+  CHECK(slow.all - slow.last <= (end - begin) / 2);
+  slow.token.complete();
+  serial.wait_all();
 }
 
 TEMPLATE_TEST_CASE("done from the driving thread polls", "[runtime][tokens]", NNTILE_TEST_MODELS) {

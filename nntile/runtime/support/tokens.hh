@@ -97,39 +97,26 @@ template <class Policy> class BasicTokens {
   /// Calls each registered poll once, but those that another thread is calling; true if one of them
   /// ended its task.
   bool poll(bool driver) {
-    bool progress = false;
     if (polls_count_.load(std::memory_order_relaxed) == 0) return false;
-    detail::Lock<Mutex> lock(mutex_);
-    std::uint64_t const newest =
-        next_poll_;  // polls that are registered meanwhile wait for the next round
-    for (std::uint64_t last = 0;;) {
-      Poll* const poll = next_free_poll(last, newest, driver);
-      if (poll == nullptr) return progress;
-      last = poll->number;
-      poll->busy = true;
-      Completion const token = poll->token;
-      auto const function = poll->function;
-      void* const state = poll->state;
-      lock.unlock();
-      bool const done = call(function, state, token);
-      lock.lock();
-      progress |= done;
-      Poll* const same = &polls_[position_after(last - 1)];  // the vector may have moved
-      same->busy = false;
-      if (!done && !same->dead) continue;
-      if (!same->dead) count_poll(token.id, -1);  // its record is not given back before
-      erase_poll(same);
-    }
+    std::int64_t const begin = detail::monotonic_ns();
+    bool const progress = poll_each(driver);
+    std::int64_t const end = detail::monotonic_ns();
+    auto& last = last_due_[driver];
+    if (std::int64_t const rest = 2 * end - begin - poll_interval_ns;
+        rest > last.load(std::memory_order_relaxed))
+      last.store(rest, std::memory_order_relaxed);
+    return progress;
   }
 
-  /// For a thread between two bodies: whether polls are registered, and it is 50 us since this last
-  /// said so to one that may call as many. Cost without polls: one load.
+  /// For a thread between two bodies: whether polls are registered, it is 50 us since this last
+  /// said so to one that may call as many, and bodies have had as long as the last round of them
+  /// took. Cost without polls: one load.
   bool due(bool driver) noexcept {
     if (polls_count_.load(std::memory_order_relaxed) == 0) [[likely]]
       return false;
     std::int64_t const now = detail::monotonic_ns();
     std::int64_t last = last_due_[driver].load(std::memory_order_relaxed);
-    return now - last >= 50'000 &&
+    return now - last >= poll_interval_ns &&
            last_due_[driver].compare_exchange_strong(last, now, std::memory_order_relaxed);
   }
 
@@ -180,6 +167,7 @@ template <class Policy> class BasicTokens {
 
  private:
   using Mutex = typename Policy::Mutex;
+  static constexpr std::int64_t poll_interval_ns = 50'000;
 
   struct Poll {
     std::uint64_t number;
@@ -190,6 +178,31 @@ template <class Policy> class BasicTokens {
     bool busy;
     bool dead;  // its task ended while the poll ran
   };
+
+  bool poll_each(bool driver) {
+    bool progress = false;
+    detail::Lock<Mutex> lock(mutex_);
+    std::uint64_t const newest =
+        next_poll_;  // polls that are registered meanwhile wait for the next round
+    for (std::uint64_t last = 0;;) {
+      Poll* const poll = next_free_poll(last, newest, driver);
+      if (poll == nullptr) return progress;
+      last = poll->number;
+      poll->busy = true;
+      Completion const token = poll->token;
+      auto const function = poll->function;
+      void* const state = poll->state;
+      lock.unlock();
+      bool const done = call(function, state, token);
+      lock.lock();
+      progress |= done;
+      Poll* const same = &polls_[position_after(last - 1)];  // the vector may have moved
+      same->busy = false;
+      if (!done && !same->dead) continue;
+      if (!same->dead) count_poll(token.id, -1);  // its record is not given back before
+      erase_poll(same);
+    }
+  }
 
   /// Counts the calling thread as inside the completion of a task, while it lives.
   class Inside {
@@ -334,7 +347,8 @@ template <class Policy> class BasicTokens {
   std::atomic<std::uint64_t> outstanding_{0};
   std::atomic<std::uint64_t> polls_count_{0};
   std::atomic<std::uint32_t> poll_growths_{0};
-  std::atomic<std::int64_t> last_due_[2]{};                    // of workers, of the driver
+  /// Of workers, of the driver: poll_interval_ns before the next time.
+  std::atomic<std::int64_t> last_due_[2]{};
   typename Policy::template Atomic<std::uint32_t> inside_{0};  // threads that complete a task
   Records records_;
   Mutex mutex_;  // of polls
