@@ -47,7 +47,7 @@ template <Runtime R> class Check {
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "allocate");
-    return watch(runtime_.allocate(bytes, place, lifetime), bytes);
+    return watch(bytes, [&] { return runtime_.allocate(bytes, place, lifetime); });
   }
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
@@ -155,7 +155,8 @@ template <Runtime R> class Check {
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "adopt");
     std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
-    Handle const handle = watch(runtime_.adopt(bytes, place, release), bytes.size());
+    Handle const handle =
+        watch(bytes.size(), [&] { return runtime_.adopt(bytes, place, release); });
     handle.buffer->written = true;
     handle.buffer->read_only = std::is_const_v<Byte>;
     handle.buffer->sum = sum;
@@ -163,11 +164,17 @@ template <Runtime R> class Check {
     return handle;
   }
 
-  Handle watch(typename R::Handle inner, std::size_t bytes) {
+  /// Watches the buffer that make() makes: its record first, so that none is lost for want of it.
+  template <class Make> Handle watch(std::size_t bytes, Make make) {
     detail::WatchedBuffer& buffer = buffers_.emplace_back();
     buffer.number = static_cast<std::uint32_t>(buffers_.size() - 1);
     buffer.bytes = bytes;
-    return {inner, &buffer};
+    try {
+      return {make(), &buffer};
+    } catch (...) {
+      buffers_.pop_back();
+      throw;
+    }
   }
 
   /// Throws LifetimeError for a handle that no call here has made.

@@ -98,9 +98,12 @@ template <Runtime R> class Record : public Forward<R> {
   }
   Event submit(Task<Handle> const& task) {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "submit");
+    LoggedCall call = logged(task, 0);
+    make_room();
     Event const event = Base::submit(task);
     ++counts_.submits;
-    log_.push_back(logged(task, event.sequence));
+    call.sequence = event.sequence;
+    log_.push_back(std::move(call));
     return event;
   }
   /// Counts and logs the task that submits, not those that its body submits.
@@ -115,25 +118,29 @@ template <Runtime R> class Record : public Forward<R> {
                        TaskLabel const& label = {})
   requires NestingRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "orchestrate");
+    LoggedCall call = logged(Task<Handle>{nullptr, uses, {}, hints, label}, 0);
+    make_room();
     Event const event = Base::submit_nesting(std::move(f), uses, hints, label);
     ++counts_.submits;
-    log_.push_back(logged(Task<Handle>{nullptr, uses, {}, hints, label}, event.sequence));
+    call.sequence = event.sequence;
+    log_.push_back(std::move(call));
     return event;
   }
   void wait(Event event) {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait");
-    ++counts_.waits;
     log_.push_back({Kind::wait, event.sequence});
+    ++counts_.waits;
     Base::wait(event);
   }
   void wait_all() {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait_all");
-    ++counts_.wait_alls;
     log_.push_back({Kind::wait_all});
+    ++counts_.wait_alls;
     Base::wait_all();
   }
   std::span<std::byte> lock(Handle handle, Access access) {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "lock");
+    make_room();
     auto const bytes = Base::lock(handle, access);
     ++counts_.locks;
     log_.push_back({.kind = Kind::lock, .access = access});
@@ -143,15 +150,19 @@ template <Runtime R> class Record : public Forward<R> {
                  std::span<ProgramParameter const> parameters)
   requires ReplayingRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "record");
+    std::vector<LoggedCall> calls;
+    for (ProgramTask const& task : tasks) calls.push_back(logged(task, 0));
+    recorded_.reserve(recorded_.size() + calls.size());
     Program program = Base::record(tasks, binding_count, parameters);
     ++counts_.records;
-    for (ProgramTask const& task : tasks) recorded_.push_back(logged(task, 0));
+    for (LoggedCall& call : calls) recorded_.push_back(std::move(call));
     return program;
   }
   Event replay(Program const& program, std::span<Handle const> bindings,
                std::span<std::byte const> block)
   requires ReplayingRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "replay");
+    make_room();
     Event const event = Base::replay(program, bindings, block);
     ++counts_.replays;
     log_.push_back({.kind = Kind::replay,
@@ -161,6 +172,10 @@ template <Runtime R> class Record : public Forward<R> {
   }
 
  private:
+  /// Before a call, which is not made twice for want of memory to log it.
+  void make_room() {
+    if (log_.size() == log_.capacity()) log_.reserve(2 * log_.size() + 16);
+  }
   template <class Any> static LoggedCall logged(Task<Any> const& task, std::uint64_t sequence) {
     return {Kind::submit,    sequence,
             task.codelet,    task.label.tensor != nullptr ? task.label.tensor : "",

@@ -56,8 +56,8 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
 
   Handle allocate(std::size_t bytes, Place place = host, Lifetime lifetime = Lifetime::persistent) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "allocate");
-    return calls_.note_made(runtime_.allocate(bytes, place, lifetime),
-                            {.kind = Kind::allocate, .bytes = bytes, .lifetime = lifetime});
+    return calls_.note_made({.kind = Kind::allocate, .bytes = bytes, .lifetime = lifetime},
+                            [&] { return runtime_.allocate(bytes, place, lifetime); });
   }
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
     return adopt_any(bytes, place, release);
@@ -71,8 +71,8 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   Handle region(Handle handle, Region const& part)
   requires RegionRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "region");
-    return calls_.note_made(runtime_.region(handle.inner, part),
-                            {.kind = Kind::region, .of = handle.number, .region = part});
+    return calls_.note_made({.kind = Kind::region, .of = handle.number, .region = part},
+                            [&] { return runtime_.region(handle.inner, part); });
   }
   void retire(Handle handle) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "retire");
@@ -105,6 +105,7 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "open_scope");
+    calls_.make_room();
     ScopeName const name = detail::open_scope(runtime_, lifetime, site);
     calls_.note({.kind = Kind::open_scope, .lifetime = lifetime});
     return name;
@@ -112,6 +113,7 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   void close_scope(Lifetime lifetime, ScopeName name = {})
   requires ScopedRuntime<R> {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "close_scope");
+    calls_.make_room();
     detail::close_scope(runtime_, lifetime, name);
     calls_.note({.kind = Kind::close_scope, .lifetime = lifetime});
   }
@@ -136,10 +138,10 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
 
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "adopt");
-    return calls_.note_made(runtime_.adopt(bytes, place, release),
-                            {.kind = Kind::adopt,
+    return calls_.note_made({.kind = Kind::adopt,
                              .read_only = std::is_const_v<Byte>,
-                             .contents = {bytes.begin(), bytes.end()}});
+                             .contents = {bytes.begin(), bytes.end()}},
+                            [&] { return runtime_.adopt(bytes, place, release); });
   }
 
   // First: bodies may run until the runtime has ended.

@@ -85,9 +85,20 @@ template <class H> class TranscribedCalls {
   /// In the order of their `orchestrate`.
   std::vector<Outer> const& outers() const { return outers_; }
 
+  /// Before a call: what went well is noted, and not made twice for want of memory for that. Throws
+  /// std::bad_alloc.
+  void make_room() {
+    auto const make = [](auto& list) {
+      if (list.size() == list.capacity()) list.reserve(2 * list.size() + 1);
+    };
+    make(calls_), make(outers_), make(events_), make(locked_), make(parts_);
+  }
+  /// After `make_room`.
   void note(Call call) { calls_.push_back(static_cast<Call&&>(call)); }
-  /// Notes what has made a buffer, and numbers it.
-  Handle note_made(H inner, Call call) {
+  /// Notes and numbers the buffer that make() makes.
+  template <class Make> Handle note_made(Call call, Make make) {
+    make_room();
+    H const inner = make();
     call.buffer = run_.next_buffer();
     if (call.kind == Kind::region)
       parts_.push_back({call.buffer, normalize({0, call.region.bytes, call.region.steps})});
@@ -96,6 +107,7 @@ template <class H> class TranscribedCalls {
     return handle;
   }
   template <class Target> void retire(Target& target, Handle handle) {
+    make_room();
     target.retire(handle.inner);
     note({.kind = Kind::retire, .buffer = handle.number});
   }
@@ -104,6 +116,7 @@ template <class H> class TranscribedCalls {
     Call call = submission(Kind::submit, task.uses, task.hints, task.label);
     call.codelet = task.codelet;
     call.arguments.assign(task.arguments.begin(), task.arguments.end());
+    make_room();
     Event const event = target.submit({task.codelet,
                                        uses_,
                                        task.arguments,
@@ -125,6 +138,7 @@ template <class H> class TranscribedCalls {
     std::sort(parts.begin(), parts.end(),
               [](Part const& a, Part const& b) { return a.number < b.number; });
     TranscribedBody<H>& body = run_.make_body(std::move(parts));
+    make_room();
     std::span<Use<H> const> const uses = uses_;
     Event const event = submit(body, uses, TaskLabel{run_.kept(call.tensor), task.label.tile});
     events_.push_back(event.sequence);
@@ -145,11 +159,13 @@ template <class H> class TranscribedCalls {
   }
 
   template <class Target> std::span<std::byte> lock(Target& target, Handle handle, Access access) {
+    make_room();
     auto const bytes = target.lock(handle.inner, access);
     locked_.push_back({handle, access, bytes});
     return bytes;
   }
   template <class Target> void unlock(Target& target, Handle handle) {
+    make_room();
     auto const at = std::find_if(locked_.begin(), locked_.end(),
                                  [&](Locked const& l) { return are_same(l.handle, handle); });
     Call call{.kind = Kind::read, .buffer = handle.number};
@@ -195,6 +211,7 @@ template <class H> class TranscribedCalls {
     return call;
   }
   template <class Wait> void waiting(std::optional<Call> call, Wait wait) {
+    make_room();
     try {
       wait();
     } catch (TaskError const&) {
@@ -285,15 +302,17 @@ template <class H> class TranscribedBody : public support::NestedCalls {
   // Calls of a Nested:
   Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
     return calls_.note_made(
-        target_->allocate(bytes, place, lifetime),
-        {.kind = TranscribedCall::Kind::allocate, .bytes = bytes, .lifetime = lifetime});
+        {.kind = TranscribedCall::Kind::allocate, .bytes = bytes, .lifetime = lifetime},
+        [&] { return target_->allocate(bytes, place, lifetime); });
   }
   ScopeName open_scope(Lifetime lifetime, CallSite site) {
+    calls_.make_room();
     ScopeName const name = target_->open_scope(lifetime, site);
     calls_.note({.kind = TranscribedCall::Kind::open_scope, .lifetime = lifetime});
     return name;
   }
   void close_scope(Lifetime lifetime, ScopeName name) {
+    calls_.make_room();
     target_->close_scope(lifetime, name);
     calls_.note({.kind = TranscribedCall::Kind::close_scope, .lifetime = lifetime});
   }
