@@ -70,7 +70,10 @@ template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
 /// Tasks to be waited for together. Like its handles, it waits when it dies and never throws then.
 template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
  public:
-  void add(TaskHandle<R>&& task) { tasks_.push_back(std::move(task)); }
+  void add(TaskHandle<R>&& task) {
+    if (tasks_.empty()) returned_ = 0;
+    tasks_.push_back(std::move(task));
+  }
 
   /// Waits for every task, then empties the group. Throws the TaskError of the first, in order of
   /// `add`, that failed or was cancelled; LifetimeError where a wait is refused, and may be called
@@ -90,11 +93,13 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
   /// Waits until some task that no call has returned yet is complete, and returns its position in
   /// order of `add`. Throws its TaskError if it failed or was cancelled, and LifetimeError if its
   /// runtime has ended, as if it had returned it; ValueError when every task was returned before.
+  /// Cost: a look at each task behind the first that was not returned.
   std::size_t wait_any() {
     constexpr int yields = 64;  // then it sleeps: no runtime has a wait for one of many
     for (int round = 0;; ++round) {
       bool open = false;
-      for (std::size_t i = 0; i < tasks_.size(); ++i) {
+      while (returned_ < tasks_.size() && !tasks_[returned_]) ++returned_;
+      for (std::size_t i = returned_; i < tasks_.size(); ++i) {
         if (!tasks_[i]) continue;
         open = true;
         if (!tasks_[i].is_complete()) continue;
@@ -116,6 +121,7 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
 
  private:
   std::vector<TaskHandle<R>> tasks_;
+  std::size_t returned_ = 0;   // so many in front are by wait_any, if there is any task
   std::exception_ptr failed_;  // the first one that a refused wait_all has met
 };
 

@@ -203,6 +203,25 @@ TEMPLATE_TEST_CASE("wait_any returns each task once", "[runtime][task_handle]",
   CHECK_THROWS_AS(group.wait_any(), ValueError);
 }
 
+TEMPLATE_TEST_CASE("wait_any begins anew in a group that was emptied", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TaskGroup<TestType> group, other;
+  for (int i = 0; i < 3; ++i) {
+    group.add(step(runtime, cell(runtime, 1)));
+    group.add(step(runtime, cell(runtime, 1)));
+    std::size_t const first = group.wait_any();
+    CHECK(first < 2);
+    group.add(step(runtime, cell(runtime, 1)));
+    CHECK(group.wait_any() + group.wait_any() + first == 3);
+    CHECK_THROWS_AS(group.wait_any(), ValueError);
+    if (i == 0)
+      group.wait_all();
+    else
+      other = std::move(group);
+  }
+}
+
 TEMPLATE_TEST_CASE("wait_any passes a pending task over", "[runtime][task_handle]", Alone, Four,
                    Watched) {
   TestType runtime;
