@@ -82,10 +82,14 @@ inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const>
 /// The trace of one run: a row per thread or stream, an event per task, named by op and result,
 /// with its flops and bytes, of a copy the bytes that it moves, and between which places; and the
 /// memory that tiles take at each place. with_device_times() has the times of streams. Times begin
-/// at 0, in microseconds. Throws ValueError for times of another plan. Source: Trace Event Format,
-/// 2016.
+/// at 0, in microseconds. Throws ValueError for times of another plan, or where nothing was timed.
+/// Source: Trace Event Format, 2016.
 inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times) {
   nntile::detail::check_times("trace", plan, times);
+  if (!plan.tasks().empty() &&
+      std::all_of(times.begin(), times.end(), [](TaskTime const& time) { return time.end == 0; }))
+    throw ValueError(concat("trace: plan '", plan.name(), "': no task was timed; bind it with ",
+                            "BindOptions{.trace = true}, and let a run end first"));
   std::int64_t origin = INT64_MAX;
   std::map<std::uint64_t, std::int64_t> threads;
   Json events = Json::array();

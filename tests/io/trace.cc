@@ -98,6 +98,17 @@ TEST_CASE("a trace that cannot be written is an error that names the file", "[io
   CHECK_THROWS_AS(io::write_trace("/nowhere/trace.json", *run.plan, run.times), Error);
 }
 
+TEST_CASE("a trace in which nothing was timed is refused", "[io][trace]") {
+  Traced run;
+  std::string const why = concat("trace: plan '", run.plan->name(),
+                                 "': no task was timed; bind it with BindOptions{.trace = true}, ",
+                                 "and let a run end first");
+  run.times.assign(run.plan->tasks().size(), {});  // never run
+  CHECK(message_of<ValueError>([&] { (void)io::trace_text(*run.plan, run.times); }) == why);
+  run.times.clear();  // not traced
+  CHECK(message_of<ValueError>([&] { (void)io::trace_text(*run.plan, run.times); }) == why);
+}
+
 TEST_CASE("times of another plan are refused", "[io][trace]") {
   Traced run;
   auto const refusal = [](auto call) { return message_of<ValueError>(call); };
