@@ -230,6 +230,8 @@ template <Runtime R> class CompiledGraph {
       throw PlanError(
           "compile: the plan is an empty shared_ptr; make one of the graph by "
           "std::make_shared<Plan const>(graph), or call compile(graph, store)");
+    if (plan_->tensors().empty())  // any other has those of its graph
+      throw PlanError("compile: the plan was moved from; use the one that it was moved to");
   }
 
   void swap(CompiledGraph& other) noexcept {

@@ -307,6 +307,19 @@ TEST_CASE("an empty plan is refused", "[graph][compiled]") {
                  "compile: the plan is an empty shared_ptr"));
 }
 
+TEST_CASE("a plan that was moved from is refused", "[graph][compiled]") {
+  LogicalGraph graph;
+  scale(graph.input({.shape = {4}}, "x")).mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  Plan first(graph);
+  auto const moved = std::make_shared<Plan const>(std::move(first));
+  CHECK(message_of<PlanError>([&] {
+          CompiledGraph(std::make_shared<Plan const>(std::move(first)), store);
+        }) == "compile: the plan was moved from; use the one that it was moved to");
+  CHECK(CompiledGraph(moved, store).plan().tasks().size() == 1);
+}
+
 TEST_CASE("compiled graphs move, and what is left behind says so", "[graph][compiled]") {
   Ring runtime({.workers = 2});
   LogicalGraph graph("g");
