@@ -49,6 +49,15 @@ template <Runtime R> class GraphTensor {
   void bind(Values&& values, Release release) const {
     detail::bind_values(*store_, *stored_, values, detail::is_lasting<Values>, release);
   }
+  /// Says what may stand there instead.
+  template <class Values>
+  requires(!detail::ArrayOf<Values> && !std::is_arithmetic_v<std::remove_cvref_t<Values>> &&
+           !std::same_as<std::remove_cvref_t<Values>, GraphTensor>)
+  void operator=(Values&&) const {
+    static_assert(sizeof(Values) == 0,
+                  "run[x] = values: an array, vector or span of the C++ type of a dtype, or, for a "
+                  "tensor of one element, a number; of a pointer std::span(pointer, count)");
+  }
   /// run[lr] = 1e-3: one element, rounded to the tensor's dtype. Throws TypeError where a fraction
   /// is given to an integer.
   template <class Number>
@@ -108,6 +117,17 @@ template <Runtime R> class Graph {
         compiled_(compile(graph, store, options, bind)),
         tensors_(graph.tensor_count()) {}
 
+  /// Says why not, on anything else.
+  template <class Other>
+  requires(!std::convertible_to<Other&, R&> && !std::convertible_to<Other&, TensorStore<R>&>)
+  Graph(LogicalGraph& graph, Other&, PlanOptions const& = {}, BindOptions const& = {})
+      : Graph(graph, refused()) {
+    static_assert(sizeof(Other) == 0,
+                  "a Graph<R> is on an R or a TensorStore<R>: this is another type, or const; name "
+                  "the type of the runtime, as Graph<Serial>, or leave it out, Graph run(graph, "
+                  "runtime)");
+  }
+
   /// Of one that is compiled already, as a rank's part is: Graph run(graph, compile_part(...)).
   Graph(LogicalGraph& graph, CompiledGraph<R> compiled)
       : graph_(&graph), compiled_(std::move(compiled)), tensors_(graph.tensor_count()) {}
@@ -151,6 +171,8 @@ template <Runtime R> class Graph {
   CompiledGraph<R>& compiled() { return compiled_; }
 
  private:
+  static CompiledGraph<R> refused();  // declared only: no program that calls it compiles
+
   std::unique_ptr<TensorStore<R>> own_;
   LogicalGraph* graph_;
   CompiledGraph<R> compiled_;

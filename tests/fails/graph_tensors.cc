@@ -1,7 +1,13 @@
 // error: run\[y\] = run\[x\] copies no values: write run\[y\] = run\[x\]\.read<T>\(\)
+// error: run\[x\] = values: an array, vector or span of the C\+\+ type of a dtype, or, for a tensor of one element, a number; of a pointer std::span\(pointer, count\)
+// error: run\[x\] = values: an array, vector or span
+// error: run\[x\] = values: an array, vector or span
+// error: a Graph<R> is on an R or a TensorStore<R>: this is another type, or const; name the type of the runtime, as Graph<Serial>, or leave it out
+// error: a Graph<R> is on an R or a TensorStore<R>
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tensors of a Graph.
 #include "nntile/graph/graph.hh"
+#include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/serial/serial.hh"
 
 using namespace nntile;
@@ -13,6 +19,19 @@ int main() {
   Graph<Serial> run(graph, runtime);
 #if NNTILE_FAIL == 1
   run[y] = run[x];
+#elif NNTILE_FAIL == 2
+  run[x] = "abc";
+#elif NNTILE_FAIL == 3
+  float* const values = nullptr;
+  run[x] = values;
+#elif NNTILE_FAIL == 4
+  run[x] = std::vector<bool>(3);
+#elif NNTILE_FAIL == 5
+  Record<Serial> recorded;
+  Graph<Serial> const other(graph, recorded);
+#elif NNTILE_FAIL == 6
+  Serial const& same = runtime;
+  Graph<Serial> const other(graph, same);
 #else
   run[y] = run[x].read<float>();
 #endif
