@@ -35,10 +35,17 @@ template <class Calls> class NestingBody {
  public:
   NestingBody() = default;
   template <class F>
-  requires(!std::same_as<F, NestingBody>) && std::invocable<F&, Nested<Calls>&>
+  requires(!std::same_as<F, NestingBody>)
   NestingBody(F f)
       : callable_(new F(std::move(f))),
-        call_([](void* callable, Nested<Calls>& nested) { (*static_cast<F*>(callable))(nested); }),
+        call_([](void* callable, Nested<Calls>& nested) {
+          if constexpr (std::invocable<F&, Nested<Calls>&>)
+            (*static_cast<F*>(callable))(nested);
+          else
+            static_assert(sizeof(F) == 0,
+                          "orchestrate: the body of the task stands first, a callable as "
+                          "[](auto& nested) { nested.submit(...); }");
+        }),
         destroy_([](void* callable) noexcept { delete static_cast<F*>(callable); }) {}
   NestingBody(NestingBody&& other) noexcept
       : callable_(std::exchange(other.callable_, nullptr)),

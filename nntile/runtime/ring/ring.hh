@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,11 +79,14 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
                      WorkerKinds const& kinds = {})
       : BasicRing(Made{}, options, capacities, kinds) {}
   /// Hands what follows the options to the policy's Device. Throws likewise.
-  template <class... Arguments>
-  requires(sizeof...(Arguments) != 0) && Policy::Device::exists &&
-          std::constructible_from<typename Policy::Device, Arguments...>
-  explicit BasicRing(RuntimeOptions const& options, Arguments&&... device)
-      : BasicRing(Made{}, options, {}, {}, static_cast<Arguments&&>(device)...) {}
+  template <class First, class... Rest>
+  requires Policy::Device::exists &&
+           std::constructible_from<typename Policy::Device, First, Rest...>
+  explicit BasicRing(RuntimeOptions const& options, First&& first, Rest&&... rest)
+      : BasicRing(Made{}, options, {}, {}, static_cast<First&&>(first),
+                  static_cast<Rest&&>(rest)...) {}
+  explicit BasicRing(std::integral auto) = delete;  // workers have a name: Ring({.workers = 2})
+  BasicRing(BasicRing const&) = delete;             // tasks and buffers name it: pass a reference
   /// Waits for every task, asynchronous ones included. In a process that was forked since, where
   /// its threads are not, it waits for nothing and keeps the child's copy of its memory; any call
   /// there throws LifetimeError.
