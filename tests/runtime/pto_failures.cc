@@ -64,6 +64,22 @@ TEST_CASE("a kernel that fails cancels what needs it", "[runtime][pto_failures]"
   broken(PtoProgram::raise, "raised");
 }
 
+TEST_CASE("words of failures number tasks as submitted, from 1", "[runtime][pto_failures]") {
+  PtoProgram const pto(2);
+  long x = 0;
+  CHECK(pto.submit(4711, {{PARAM_OUTPUT, &x, 8}}) < 0);  // refused, so it has no number
+  pto_clear_error(pto);
+  for (std::size_t const blocks : {1, 4, 1}) {
+    std::int32_t const id =
+        pto.submit(PtoProgram::fail, {{PARAM_REPEAT, nullptr, blocks}, {PARAM_OUTPUT, &x, 8}});
+    REQUIRE(id >= 0);
+    CHECK(pto_wait_all(pto) == PTO_TASK_FAILED);
+    CHECK_THAT(pto_error_message(pto),
+               Catch::Contains("fail (task " + std::to_string(id + 1) + ") failed"));
+    pto_clear_error(pto);
+  }
+}
+
 TEST_CASE("a task is failed by a call, and what needs it is cancelled", "[runtime][pto_failures]") {
   for (int const workers : {1, 2}) {
     PtoProgram const pto(workers);

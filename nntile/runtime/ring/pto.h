@@ -101,7 +101,9 @@ typedef enum PtoCode {
   PTO_WRONG_THREAD,  /* another thread is inside a call */
   PTO_OUT_OF_MEMORY, /* memory, that is: for a task id submission waits */
   PTO_DEADLOCK,      /* memory that only the blocked caller could free */
-  PTO_TASK_FAILED,   /* a task failed, or was cancelled since one that it needs had failed */
+  PTO_TASK_FAILED,   /* a task failed, or was cancelled since one that it needs had failed; its words
+                        number tasks as they were submitted, from 1: "(task 8)" has id 7, or, where
+                        ids have come round, 7 modulo max_tasks */
   PTO_INTERNAL       /* anything else */
 } PtoCode;
 
