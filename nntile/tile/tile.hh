@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tile: one contiguous piece of data on a runtime.
 
+#include <concepts>
+#include <string_view>
+
 #include "nntile/tile/owned_tiles.hh"
 
 namespace nntile {
@@ -17,6 +20,8 @@ template <RequiredElement T, RequiredRuntime R> class Tile : public OwnedTiles<T
       : Base(runtime, shape, false, name) {
     this->allocate(runtime, Lifetime::persistent);
   }
+  Tile(R&, std::integral auto, std::string_view = {}) = delete;  // a shape stands in braces: {4}
+  Tile(Shape const&, R&, std::string_view = {}) = delete;        // the runtime stands first
   /// Of the innermost open scope of that lifetime, at whose end the tile is void: what uses it then
   /// throws LifetimeError, and its own end does nothing. Throws LifetimeError without one.
   Tile(R& runtime, Shape const& shape, Lifetime lifetime, std::string_view name = "tile")

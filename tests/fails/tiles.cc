@@ -7,6 +7,8 @@
 // error: has no non-static data member named .wroker|field designator 'wroker' does not refer to any field
 // error: values are a span of the tile's element type or, with tile/views.hh, a matrix as Eigen's
 // error: a view has elements of the type of the tile's: cast them first
+// error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
+// error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -42,6 +44,10 @@ int main() {
 #elif NNTILE_FAIL == 9
   double values[4] = {};
   a.write(StridedView(values, {4}, {1}));
+#elif NNTILE_FAIL == 10
+  Tile<float, Serial> const c(runtime, 4);
+#elif NNTILE_FAIL == 11
+  Tile<float, Serial> const c({4}, runtime);
 #else
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
