@@ -237,6 +237,30 @@ TEST_CASE("phases of a part are those of the plan, and some may be empty", "[gra
   CHECK(second.phases()[1].end == 2);  // a receive, and z
 }
 
+TEST_CASE("phases of a part may be empty where its values move between places", "[graph][parts]") {
+  LogicalGraph graph("phases");
+  Node const x = graph.input({.shape = {64}, .axes = "embed"}, "x");
+  Node const y = gelutanh(x).named("y").mark_output();
+  graph.set_phase("second");
+  Node const z = gelutanh(y).named("z").mark_output();
+  graph.set_phase("third");
+  gelutanh(z, y);
+  graph.set_phase("fourth");
+  gelutanh(y, z);
+  PlanOptions options{.tile = 64, .mesh = {{"pipe", 2}}, .place = {{"z", Role::any, device(0)}}};
+  options.rules = pipeline({{"y"}, {"z"}});
+  options.by_phase = true;
+  options.check = true;
+  auto const ends = [&](int rank) {
+    std::vector<std::uint32_t> found;
+    Plan const part(graph, options, rank);
+    for (PlannedPhase const& phase : part.phases()) found.push_back(phase.end - phase.begin);
+    return found;
+  };
+  CHECK(ends(0) == std::vector<std::uint32_t>{1, 1, 2, 1});  // y, its send, a receive and y, a send
+  CHECK(ends(1) == std::vector<std::uint32_t>{0, 3, 2, 3});  // a receive, a copy and z, ...
+}
+
 TEST_CASE("a phase ends with what it wrote at the ranks that store it", "[graph][parts]") {
   LogicalGraph graph("phases");
   Node const w = graph.parameter({.shape = {64}, .axes = "embed"}, "w");

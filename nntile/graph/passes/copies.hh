@@ -55,12 +55,10 @@ class CopyPass {
   PlanData run() {
     std::size_t phase = 0;
     for (std::uint32_t t = 0; t < at_.size(); ++t) {
+      for (; ends(phase, t); ++phase) end_phase();
       bool const last = phase == plan_.phases.size();
       fetch_ahead(t, last ? static_cast<std::uint32_t>(at_.size()) : plan_.phases[phase].end);
       task(t);
-      if (last || t + 1 != plan_.phases[phase].end) continue;
-      ++phase;
-      end_phase();
     }
     merge();
     return std::move(plan_);
@@ -93,6 +91,10 @@ class CopyPass {
     return place.kind == Place::Kind::device ? host : disk;
   }
 
+  /// Whether a phase ends before task t, as several do where a rank has nothing to do in some.
+  bool ends(std::size_t phase, std::uint32_t t) const {
+    return phase < plan_.phases.size() && plan_.phases[phase].end == t;
+  }
   bool kept(BufferId b) const {
     return !plan_.in_arena(b) && plan_.buffers[b].location.rank == plan_.rank;
   }
@@ -405,13 +407,15 @@ class CopyPass {
     auto const add_copies = [&](std::uint32_t when) {
       for (; c < order.size() && when_[order[c]] == when; ++c) tasks.push_back(copies_[order[c]]);
     };
-    for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
+    for (std::uint32_t t = 0; t <= plan_.tasks.size(); ++t) {
+      for (; ends(phase, t); ++phase) {
+        plan_.phases[phase].begin = phase == 0 ? 0 : plan_.phases[phase - 1].end;
+        plan_.phases[phase].end = static_cast<std::uint32_t>(tasks.size());
+      }
+      if (t == plan_.tasks.size()) break;
       add_copies(2 * t);
       tasks.push_back(plan_.tasks[t]);
       add_copies(2 * t + 1);
-      if (phase == plan_.phases.size() || plan_.phases[phase].end != t + 1) continue;
-      plan_.phases[phase].begin = phase == 0 ? 0 : plan_.phases[phase - 1].end;
-      plan_.phases[phase++].end = static_cast<std::uint32_t>(tasks.size());
     }
     plan_.tasks = std::move(tasks);
   }
