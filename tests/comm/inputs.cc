@@ -207,6 +207,32 @@ TEST_CASE("a training step reads adopted and double-buffered batches as it does 
   }
 }
 
+TEMPLATE_LIST_TEST_CASE("each phase of a part reads what inputs are bound to then",
+                        "[comm][inputs]", Runtimes) {
+  LogicalGraph graph("phases");
+  Node const x = graph.input({.shape = {8}}, "x");
+  gelutanh(x).named("y").mark_output();
+  graph.set_phase("second");
+  scale({.alpha = 2}, x).named("z").mark_output();
+  PlanOptions options{.tile = 4, .by_phase = true, .mesh = {{"pipe", 2}}, .check = true};
+  options.rules = pipeline({{"x"}, {"y", "z"}});
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    TestType runtime(RuntimeOptions{.workers = 1});
+    TensorStore<TestType> store(runtime, link_of(transfers));
+    CompiledGraph<TestType> run = compile_part(graph, store, options);
+    for (int i = 0; i < 2; ++i) {
+      run.bind_input("x", std::vector<float>(8, 1));
+      run.execute("forward");
+      run.bind_input("x", std::vector<float>(8, 3));
+      run.execute("second");
+      require(store.template gather<float>("z") == std::vector<float>(8, 6), "stale x");
+    }
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+}
+
 TEST_CASE("a report on all parts counts adopted and double-buffered inputs as the parts do",
           "[comm][inputs]") {
   SpyGraph of;

@@ -27,8 +27,9 @@ namespace nntile::passes {
 /// has most of it, and of several such at the one nearest to its target: so each rank but the root
 /// sends one sum of a tree, whose roots are dealt out by bytes. A tile is sent to a rank right
 /// before the first task there that reads it, once for each value, and again where a kept tile has
-/// been without a reader for more ops than PlanOptions::keep_received. At the end, and at that of
-/// each phase, the ranks that store a tile have its last value.
+/// been without a reader for more ops than PlanOptions::keep_received, and an input in each phase,
+/// as it may be bound anew. At the end of each phase, or once, the ranks that store a tile have its
+/// last value.
 ///
 /// On a mesh of several axes coordinates of one do alike (MeshShape::alike_axis): an open task that
 /// cut tiles put at one of them counts any other tile as missing which is at one coordinate by
@@ -55,7 +56,7 @@ class RankWalk {
         made_alike_(places_.alike_axis() < mesh.axes() ? plan.buffers.size() : 0),
         written_by_(plan.buffers.size(), first_node(plan)),
         read_by_(keep_received == PlanOptions::to_last_reader ? 0 : plan.buffers.size(), no_id),
-        dropped_(read_by_.size()) {}
+        dropped_(plan.buffers.size()) {}
 
   /// Calls sink.task(task, box) for each and sink.message(message), in the common order, and
   /// sink.end_phase() behind each phase of the plan, or once. Cost: linear in the tasks of all
@@ -74,7 +75,8 @@ class RankWalk {
     };
     std::size_t phase = 0;
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
-      if (phase < plan_.phases.size() && plan_.phases[phase].end == t) settle(), ++phase;
+      if (phase < plan_.phases.size() && plan_.phases[phase].end == t)
+        settle(), drop_inputs(), ++phase;
       PlannedTask const& task = plan_.tasks[t];
       if (thin_ == nullptr) {
         visit(task, t, spread, sink);
@@ -125,7 +127,7 @@ class RankWalk {
       if (writes(use.access)) {
         valid_.set(use.handle, box);
         written_by_[use.handle] = task.node;
-        if (!dropped_.empty()) dropped_[use.handle] = false;
+        dropped_[use.handle] = false;
         if (!made_alike_.empty()) made_alike_[use.handle] = alike;
       }
     sink.task(task, box);
@@ -134,14 +136,21 @@ class RankWalk {
   int wanted_rank(Target const& target) const {
     return mesh_.nearest(target.box, target.root == no_id ? 0 : roots_[target.root]);
   }
-  /// Drops the copies of a kept tile that no op has read for long: its value stays at its home
-  /// alone.
+  /// Drops the copies of a kept tile that no op has read for long.
   void drop_old(std::uint32_t b, std::uint32_t node) {
     std::uint32_t const last = read_by_[b];
     if (last != no_id && last >= node) return;  // nodes take turns, tile by tile
     read_by_[b] = node;
     if (last == no_id || node - last <= keep_received_ || !places_.stored(b)) return;
-    if (!(valid_.source(b) == homes_[b].box)) return;
+    if (valid_.source(b) == homes_[b].box) drop(b);
+  }
+  /// Drops the copies of inputs, which may be bound anew between phases.
+  void drop_inputs() {
+    for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
+      if (plan_.tensors[plan_.buffers[b].tensor].attributes.external) drop(b);
+  }
+  /// Leaves a value at its home alone.
+  void drop(std::uint32_t b) {
     valid_.set(b, homes_[b].box);
     dropped_[b] = true;
   }
@@ -240,8 +249,7 @@ class RankWalk {
     }
   }
   template <class Sink> void send(Hop const& hop, std::uint32_t b, Sink& sink) {
-    bool const again = !dropped_.empty() && dropped_[b];
-    sink.message(Message{b, written_by_[b], hop.from, hop.to, again});
+    sink.message(Message{b, written_by_[b], hop.from, hop.to, dropped_[b]});
   }
   /// Sends a tile to ranks of a box that lack its present value. Of a thin job's messages from one
   /// rank to all those of its own coordinate alone.
@@ -449,7 +457,7 @@ class RankWalk {
   void put(std::uint32_t b, RankBox const& box, std::uint32_t node) {
     valid_.set(b, box);
     written_by_[b] = node;
-    if (!dropped_.empty()) dropped_[b] = false;
+    dropped_[b] = false;
   }
   /// Of the coordinates from one to another the one nearest to the one where a sum is wanted.
   static int nearest(int first, int last, int wanted) {

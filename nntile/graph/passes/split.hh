@@ -28,7 +28,7 @@ class SplitPass {
         thin_(thin),
         sent_(static_cast<std::size_t>(mesh.ranks())),
         received_(sent_) {
-    if (keep_received_ == PlanOptions::to_last_reader) return;
+    if (keep_received_ == PlanOptions::to_last_reader && plan_.phases.size() < 2) return;
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b) now_.push_back(b);
   }
 
