@@ -121,3 +121,24 @@ TEST_CASE("tile tasks that touch one tile keep the graph's order", "[graph][orde
     CHECK(misplaced(Plan(TinyGptGraph().graph, {.tile = tile})) == "");
   }
 }
+
+TEST_CASE("ops in place are ordered by tiles behind the last op that hinders it",
+          "[graph][order]") {
+  LogicalGraph graph;
+  Node const x = graph.parameter({.shape = {4}}, "x");
+  auto const halve = [&](int times) {
+    for (int i = 0; i < times; ++i) gelutanh(x, x);
+  };
+  halve(1000);
+  Node const sum = sum_slice({.axis = 0}, x).mark_output();  // of both tiles of x
+  halve(1);
+  add({.alpha = 1, .beta = 1}, sum, sum, sum);
+  halve(2);
+  Plan const plan(graph, {.tile = 2});
+  std::string tiles;
+  for (PlannedTask const& task : plan.tasks())
+    if (plan.tensors()[task.tensor].name == "x") tiles += concat(task.tile);
+  std::string nodes;
+  for (int i = 0; i < 1001; ++i) nodes += "01";
+  CHECK(tiles == nodes + "0011");
+}

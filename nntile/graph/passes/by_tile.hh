@@ -19,20 +19,25 @@ namespace nntile::passes {
 class ByTilePass {
  public:
   ByTilePass(PlanData& plan, ThinJob* thin)
-      : plan_(plan), thin_(thin), users_(plan.buffers.size()) {
+      : plan_(plan), thin_(thin), windows_(plan.tensors.size()), users_(plan.buffers.size()) {
     for (std::size_t t = 0; t < plan.tasks.size(); ++t)
       if (t == 0 || plan.tasks[t].node != plan.tasks[t - 1].node) first_task_.push_back(t);
     first_task_.push_back(plan.tasks.size());
   }
 
-  /// Orders the tasks. Cost: linear in the number of tasks, times tasks per window.
+  /// Orders the tasks. Cost: linear in the uses of the tasks where few windows are refused; one is
+  /// looked through again only where what it was refused for is before its begin.
   void run() {
     std::size_t const nodes = first_task_.size() - 1;
     for (std::size_t node = 0, end; node < nodes; node = end) {
       end = node + 1;
       for (std::uint32_t const tensor : results(node)) {
-        std::size_t const until = last_of(node, tensor);
-        if (until == node + 1 || !independent(node, until, tensor)) continue;
+        Window& window = windows_[tensor];
+        if (window.until <= node) window = {last_of(node, tensor), 0};
+        std::size_t const until = window.until;
+        if (until == node + 1 || first_task_[node] < window.refused) continue;
+        window.refused = refused(node, until, tensor);
+        if (window.refused != 0) continue;
         auto const tiles = static_cast<std::size_t>(plan_.tensors[tensor].tiling.tile_count());
         reorder(plan_.tasks, first_task_[node], counting_sort(keys_, tiles));
         if (thin_ != nullptr && thin_->cut[tensor] >= 0)
@@ -72,9 +77,9 @@ class ByTilePass {
     return node;
   }
 
-  /// Lists the tasks' keys, their tiles of the tensor; false where tasks of different tiles are not
-  /// independent.
-  bool independent(std::size_t node, std::size_t until, std::uint32_t tensor) {
+  /// Lists the tasks' keys, their tiles of the tensor. Where tasks of different tiles are not
+  /// independent, 1 + the first of two such; else 0.
+  std::size_t refused(std::size_t node, std::size_t until, std::uint32_t tensor) {
     keys_.clear();
     ++window_;
     for (std::size_t t = first_task_[node]; t < first_task_[until]; ++t) {
@@ -82,20 +87,22 @@ class ByTilePass {
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
         if (tensor_of(use) != tensor) continue;
         std::uint32_t const tile = plan_.buffers[use.handle].tile;
-        if (key != none && key != tile) return false;
+        if (key != none && key != tile) return t + 1;
         key = tile;
       }
-      if (key == none) return false;
+      if (key == none) return t + 1;
       keys_.push_back(key);
+      auto const now = static_cast<std::uint32_t>(t + 1);
       for (Use<BufferId> const& use : plan_.uses_of(plan_.tasks[t])) {
         User& user = users_[use.handle];
-        if (user.window != window_) user = {window_, key, false, false};
-        user.several |= user.key != key;
-        user.written |= writes(use.access);
-        if (user.several && user.written) return false;
+        if (user.window != window_) user = {window_, key, now, 0, 0};
+        std::uint32_t const other = user.key != key ? user.last : user.other;
+        if (other != 0 && writes(use.access)) return other;
+        if (other != 0 && user.written != 0) return user.written;
+        user = {window_, key, now, other, writes(use.access) ? now : user.written};
       }
     }
-    return true;
+    return 0;
   }
 
   /// Numbers a window of tasks that are now ordered by tiles which are cut over the axis of a thin
@@ -112,17 +119,22 @@ class ByTilePass {
     }
   }
 
+  /// Nodes that follow one another and touch a tensor.
+  struct Window {
+    std::size_t until = 0;    // the node behind the last
+    std::size_t refused = 0;  // 1 + a task before which none of them begins that is independent
+  };
   struct User {
-    std::uint32_t window;  // the last one that uses the buffer, from 1
-    std::uint32_t key;
-    bool written;
-    bool several;
+    std::uint32_t window;                // the last one that uses the buffer, from 1
+    std::uint32_t key;                   // of its last use
+    std::uint32_t last, other, written;  // 1 + the tasks of that, of another key's, and of a write
   };
 
   PlanData& plan_;
   ThinJob* thin_;
   DynamicArray<std::size_t> first_task_;  // of each node that has tasks
   DynamicArray<std::uint32_t> keys_;      // of a window's tasks
+  DynamicArray<Window> windows_;          // by tensor, the last one
   DynamicArray<User> users_;              // by buffer
   std::uint32_t window_ = 0;
 };
