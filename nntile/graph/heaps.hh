@@ -268,9 +268,16 @@ inline HeapPlan plan_heaps(Plan const& plan, OnFull on_full = OnFull::wait) {
 }
 
 /// The plan of the same tasks as a program would submit them that calls op after op: in the graph's
-/// order, and no result takes an operand's memory over.
+/// order, and no result takes an operand's memory over. Throws PlanError where a tile has several
+/// buffers in turn, as copies between places, and what is sent again, are in the plan's order
+/// alone.
 inline Plan in_program_order(Plan const& plan) {
   PlanData data = plan.data();
+  for (BufferId b = 0; b < data.buffers.size(); ++b)
+    if (PlannedBuffer const& of = data.buffers[b]; data.buffer_of(of.tensor, of.tile) != b)
+      throw PlanError(concat("in_program_order: plan '", data.name, "': tile ", of.tile, " of '",
+                             data.tensors[of.tensor].name, "' has several buffers; plan with all ",
+                             "tensors at one place, and a part without keep_received or by_phase"));
   DynamicArray<std::uint32_t> nodes(data.tasks.size());
   std::size_t bound = 0;
   for (std::size_t t = 0; t < nodes.size(); ++t) {

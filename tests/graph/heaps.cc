@@ -203,6 +203,16 @@ TEST_CASE("the copy of a tile that is kept elsewhere is in a heap", "[graph][hea
   CHECK(heaps.lifetimes[0] != Lifetime::persistent);
 }
 
+TEST_CASE("a plan that copies between places has no program order", "[graph][heaps]") {
+  LogicalGraph graph("copies");
+  gelutanh(graph.parameter({.shape = {4}}, "w")).named("y").mark_output();
+  PlanOptions options{.tile = 0, .place = {{"w", Role::any, device(0)}}};
+  CHECK(contains(message_of<PlanError>([&] { (void)in_program_order(Plan(graph, options)); }),
+                 "in_program_order: plan 'copies': tile 0 of 'w' has several buffers"));
+  options.place[0].tensors = "*";
+  CHECK_NOTHROW(passes::check(in_program_order(Plan(graph, options))));
+}
+
 TEST_CASE("forward and backward of a GPT-2, op after op, fit into heaps of the planned capacity",
           "[graph][heaps]") {
   Gpt const gpt(3);
