@@ -12,6 +12,10 @@ constexpr std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
+/// Adds a count to a sum in the same way.
+constexpr void add_saturated(std::int64_t& sum, std::int64_t count) {
+  sum = saturated_sum(sum, count);
+}
 
 /// The product of counts, none below 0, and 2^63 - 1 instead of more.
 constexpr std::int64_t saturated_product(std::initializer_list<std::int64_t> counts) {
@@ -28,11 +32,10 @@ struct Cost {
   std::int64_t bytes = 0;
 
   constexpr Cost& operator+=(Cost const& other) {
-    flops = saturated_sum(flops, other.flops);
-    bytes = saturated_sum(bytes, other.bytes);
+    add_saturated(flops, other.flops);
+    add_saturated(bytes, other.bytes);
     return *this;
   }
-  friend constexpr Cost operator+(Cost a, Cost const& b) { return a += b; }
   constexpr bool operator==(Cost const&) const = default;
 };
 

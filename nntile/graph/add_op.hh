@@ -161,7 +161,7 @@ inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& di
     TileRange range(axes);
     for (std::size_t id = 0; id < axes.axes.size(); ++id)
       range.axis(id) = {0, 0, axes.axes[id].extent, 0, axes.axes[id].extent};
-    flops = saturated_sum(flops, op.info->flops(op.attrs.data(), range));
+    add_saturated(flops, op.info->flops(op.attrs.data(), range));
   }
   return flops;
 }

@@ -82,7 +82,7 @@ inline std::string head_text(Plan const& plan) {
   DynamicArray<std::int64_t> flops(plan.kernels().size());
   for (PlannedTask const& task : plan.tasks()) {
     ++counts[task.kernel];
-    flops[task.kernel] = saturated_sum(flops[task.kernel], task.cost.flops);
+    add_saturated(flops[task.kernel], task.cost.flops);
   }
   for (std::size_t k = 0; k < counts.size(); ++k)
     text += concat("kernel ", plan.kernels()[k].name, " ", name_of(plan.kernels()[k].element), ": ",

@@ -43,7 +43,7 @@ inline std::vector<PlannedTraffic> traffic(Plan const& plan, std::span<PlannedTa
     Index const bytes = plan.buffers()[plan.uses(task)[0].handle].payload();
     (kind == KernelKind::send ? with.sent : with.received) += 1;
     Index& moved = kind == KernelKind::send ? with.bytes_sent : with.bytes_received;
-    moved = saturated_sum(moved, bytes);
+    add_saturated(moved, bytes);
   }
   std::erase_if(by_rank, [](PlannedTraffic const& with) { return with.sent + with.received == 0; });
   return by_rank;
@@ -165,8 +165,8 @@ inline PartReport report_of(Plan const& part, int rank) {
     if (memory.location.place != host) report.beyond.push_back(memory);
   for (PlannedTraffic const& with : traffic(part)) {
     report.sent += with.sent, report.received += with.received;
-    report.bytes_sent = saturated_sum(report.bytes_sent, with.bytes_sent);
-    report.bytes_received = saturated_sum(report.bytes_received, with.bytes_received);
+    add_saturated(report.bytes_sent, with.bytes_sent);
+    add_saturated(report.bytes_received, with.bytes_received);
   }
   return report;
 }

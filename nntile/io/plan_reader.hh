@@ -246,7 +246,7 @@ class PlanReader {
       args.append(std::span<std::byte const>(plan.args.data() + task.args, task.args_bytes));
       args.resize((args.size() + 7) / 8 * 8);
       task.args = at;
-      plan.flops = saturated_sum(plan.flops, task.cost.flops);
+      add_saturated(plan.flops, task.cost.flops);
     }
     plan.uses = std::move(uses);
     plan.args = std::move(args);

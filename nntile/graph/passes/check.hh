@@ -294,7 +294,7 @@ class CheckPass {
 
   void check_totals() const {
     std::int64_t flops = 0;
-    for (PlannedTask const& task : plan_.tasks) flops = saturated_sum(flops, task.cost.flops);
+    for (PlannedTask const& task : plan_.tasks) add_saturated(flops, task.cost.flops);
     if (flops != plan_.flops) fail(concat("its tasks have ", flops, " flops, not ", plan_.flops));
     auto const check_listed = [&](Location const& location) {
       if (std::none_of(plan_.memory.begin(), plan_.memory.end(),

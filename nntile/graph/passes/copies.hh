@@ -214,7 +214,7 @@ class CopyPass {
       PlannedTask const& task = plan_.tasks[next];
       for (Use<BufferId> const& use : plan_.uses_of(task))
         if (lacks(use.handle, at, next))
-          state_[at].lacking = saturated_sum(state_[at].lacking, bytes_at(use.handle, at));
+          add_saturated(state_[at].lacking, bytes_at(use.handle, at));
       for (std::uint32_t u = task.first_use; next != t && u < task.first_use + task.use_count;
            ++u) {
         Use<BufferId> const use = plan_.uses[u];  // copies add to the list

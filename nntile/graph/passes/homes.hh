@@ -321,8 +321,7 @@ class HomePass {
     }
     std::vector<Index> bytes(plan_.buffers.size());
     for (std::uint32_t b = 0; b < plan_.buffers.size(); ++b)
-      if (is_dealt(dealt_[b]))
-        bytes[find(b)] = saturated_sum(bytes[find(b)], plan_.buffers[b].bytes);
+      if (is_dealt(dealt_[b])) add_saturated(bytes[find(b)], plan_.buffers[b].bytes);
     for (std::uint32_t const t : kept_)
       for (std::uint32_t tile = 0; tile < kept_of_[t]->size(); ++tile) {
         std::uint32_t const b = plan_.buffer_of(t, tile);

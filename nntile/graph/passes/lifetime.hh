@@ -189,7 +189,7 @@ class SlotPass {
     Index sum = 0, count = 0;
     for (auto const& group : begin_)
       for (std::uint32_t const b : group) {
-        sum = saturated_sum(sum, plan_.buffers[b].bytes);
+        add_saturated(sum, plan_.buffers[b].bytes);
         ++count;
       }
     return count == 0 ? 0 : sum / count;

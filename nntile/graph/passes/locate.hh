@@ -29,7 +29,7 @@ inline Index kept_bytes(PlanData const& plan, PlaceCapacity const& capacity) {
       auto const& buffer = plan.buffers[tensor.first_buffer + i];
       if (buffer.location.rank == plan.rank) own.add(tensor, buffer);
     }
-    sum = saturated_sum(sum, own.stored);
+    add_saturated(sum, own.stored);
     if (own.stored > most) most = own.stored, largest = tensor.name;
   }
   if (sum > capacity.bytes)

@@ -346,7 +346,7 @@ class LowerPass final : private TileVisitor {
     else
       call_.op->args(call_.attrs, tile.range, args.data());
     task.cost = cost_of(call_, tile);
-    plan_.flops = saturated_sum(plan_.flops, task.cost.flops);
+    add_saturated(plan_.flops, task.cost.flops);
   }
 
   /// The buffer of a tile that a thin job leaves out, which a task of a block of groups reads.

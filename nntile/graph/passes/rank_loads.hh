@@ -24,7 +24,7 @@ class RankLoads {
 
   void add(int rank, Index bytes) {
     Index& load = loads_[static_cast<std::size_t>(rank)];
-    load = saturated_sum(load, bytes);
+    add_saturated(load, bytes);
   }
   /// Adds bytes to the ranks of a box with a coordinate of an axis.
   void add(RankBox box, std::size_t a, std::int16_t at, Index bytes) {
@@ -48,7 +48,7 @@ class RankLoads {
     if (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end());
       least = coordinate(heap_.back().turn);
-      heap_.back().bytes = saturated_sum(heap_.back().bytes, bytes);
+      add_saturated(heap_.back().bytes, bytes);
       std::push_heap(heap_.begin(), heap_.end());
     }
     if (heap_.empty()) least = least_at(box, a);

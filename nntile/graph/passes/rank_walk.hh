@@ -202,7 +202,7 @@ class RankWalk {
       ++ranks;
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && !has(use.handle, rank))
-          missing = saturated_sum(missing, plan_.buffers[use.handle].bytes);
+          add_saturated(missing, plan_.buffers[use.handle].bytes);
     });
     for (Use<BufferId> const& use : uses)
       if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].bytes);
@@ -222,7 +222,7 @@ class RankWalk {
       bool any = false;
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && has(use.handle, rank))
-          bytes = saturated_sum(bytes, plan_.buffers[use.handle].bytes), any = true;
+          add_saturated(bytes, plan_.buffers[use.handle].bytes), any = true;
       if (!any) return;
       if (bytes > most) most = bytes, candidates_.clear();
       if (bytes == most) candidates_.push_back(rank);

@@ -33,13 +33,12 @@ inline std::vector<PartReport> report(PlanData const& plan, MeshShape const& mes
   for (RankWalk::Message const& message : lists.messages()) {
     Index const bytes = plan.buffers[message.buffer].payload();
     PartReport &from = of(message.from), &to = of(message.to);
-    ++from.sent, from.bytes_sent = saturated_sum(from.bytes_sent, bytes);
-    ++to.received, to.bytes_received = saturated_sum(to.bytes_received, bytes);
+    ++from.sent, add_saturated(from.bytes_sent, bytes);
+    ++to.received, add_saturated(to.bytes_received, bytes);
   }
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     PlanData const part = lists.part(rank);
-    for (PlannedTask const& task : part.tasks)
-      of(rank).flops = saturated_sum(of(rank).flops, task.cost.flops);
+    for (PlannedTask const& task : part.tasks) add_saturated(of(rank).flops, task.cost.flops);
     of(rank).tasks = part.tasks.size();
     if (!part.memory.empty()) of(rank).memory = part.memory[0];
     of(rank).memory.location = {rank, {}};

@@ -104,7 +104,7 @@ class SplitPass {
     task.location.rank = rank_;
     part_.args.append(args);
     part_.args.resize((part_.args.size() + 7) / 8 * 8);
-    part_.flops = saturated_sum(part_.flops, task.cost.flops);
+    add_saturated(part_.flops, task.cost.flops);
     part_.tasks.push_back(task);
   }
 

@@ -268,7 +268,7 @@ class TargetPass {
       }
       std::pop_heap(load->ranks.begin(), load->ranks.end());
       Least& least = load->ranks.back();
-      least.bytes = saturated_sum(least.bytes, trees_[root].bytes);
+      add_saturated(least.bytes, trees_[root].bytes);
       roots[root] = least.rank;
       std::push_heap(load->ranks.begin(), load->ranks.end());
     }
@@ -307,7 +307,7 @@ class TargetPass {
         if (!writes(use.access) || places_.is_partial(use.handle)) continue;
         if (std::exchange(counted[use.handle], plan_.tasks[t].node) == plan_.tasks[t].node)
           continue;
-        tree.bytes = saturated_sum(tree.bytes, plan_.buffers[use.handle].bytes);
+        add_saturated(tree.bytes, plan_.buffers[use.handle].bytes);
         (is_cut(use.handle) ? tree.cut : tree.whole) = true;
       }
     }

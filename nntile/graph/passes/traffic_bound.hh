@@ -54,7 +54,7 @@ class TrafficBoundPass {
     Index bytes = 0;
     void task(PlannedTask const&, RankBox const&) {}
     void message(RankWalk::Message const& message) {
-      bytes = saturated_sum(bytes, plan.buffers[message.buffer].payload());
+      add_saturated(bytes, plan.buffers[message.buffer].payload());
     }
     void end_phase() {}
   };
@@ -95,7 +95,7 @@ class TrafficBoundPass {
   void move(Ranks ranks, std::uint32_t b) {
     int const there = common(ranks, at(b));
     if (count(at(b)) == 0) return;  // an output that nothing computes
-    bytes_ = saturated_sum(bytes_, missing(ranks, b));
+    add_saturated(bytes_, missing(ranks, b));
     if (one_[b] && there > 0) std::fill(at(b).begin(), at(b).end(), 0);
     for (std::size_t w = 0; w < words_; ++w) at(b)[w] |= ranks[w];
     one_[b] = false;
@@ -134,7 +134,7 @@ class TrafficBoundPass {
   bool worth_all(std::span<Use<BufferId> const> uses, Ranks ranks) {
     Index all = 0, largest = 0;
     for (Use<BufferId> const& use : uses) {
-      if (reads(use.access)) all = saturated_sum(all, missing(ranks, use.handle));
+      if (reads(use.access)) add_saturated(all, missing(ranks, use.handle));
       if (writes(use.access)) largest = std::max(largest, plan_.buffers[use.handle].payload());
     }
     return all <= saturated_product({largest, count(ranks) - 1});
@@ -149,16 +149,16 @@ class TrafficBoundPass {
   void choose(std::span<Use<BufferId> const> uses, RankBox const& box) {
     Index all = 0, most = -1;
     for (Use<BufferId> const& use : uses)
-      if (reads(use.access)) all = saturated_sum(all, plan_.buffers[use.handle].payload());
+      if (reads(use.access)) add_saturated(all, plan_.buffers[use.handle].payload());
     mesh_.each(box, [&](int rank) {
       Index bytes = 0;
       for (Use<BufferId> const& use : uses)
         if (reads(use.access) && has(at(use.handle), rank))
-          bytes = saturated_sum(bytes, plan_.buffers[use.handle].payload());
+          add_saturated(bytes, plan_.buffers[use.handle].payload());
       if (bytes > most) most = bytes, std::fill(task_.begin(), task_.end(), 0);
       if (bytes == most) add(task_, rank);
     });
-    bytes_ = saturated_sum(bytes_, all - most);
+    add_saturated(bytes_, all - most);
     for (Use<BufferId> const& use : uses)
       if (reads(use.access) && common(task_, at(use.handle)) == 0) {
         for (std::size_t w = 0; w < words_; ++w) at(use.handle)[w] |= task_[w];
