@@ -11,6 +11,7 @@
 
 #include "nntile/core/copy.hh"
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/last_users.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
@@ -240,5 +241,43 @@ class BoundTasks {
   DynamicArray<TracedTask> traced_;
   DynamicArray<Transfer> transfers_;  // by task
 };
+
+/// The tasks from `begin` to `end` that nothing among these waits for: they are over when those
+/// are.
+inline DynamicArray<std::uint32_t> sinks_of(Plan const& plan, BindingTable const& table,
+                                            std::uint32_t begin, std::uint32_t end) {
+  using Users = LastUsers<std::uint32_t>;
+  DynamicArray<Users> users(table.size(), Users{no_id, {}});
+  DynamicArray<bool> followed(end);
+  for (std::uint32_t t = begin; t < end; ++t)
+    for (auto const& use : plan.uses(plan.tasks()[t])) {
+      users[table[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
+        if (earlier != no_id && earlier != t) followed[earlier] = true;
+      });
+      users[table[use.handle]].enter(use.access, t);
+    }
+  DynamicArray<std::uint32_t> sinks;
+  for (std::uint32_t t = begin; t < end; ++t)
+    if (!followed[t]) sinks.push_back(t);
+  return sinks;
+}
+
+/// Records the tasks from `begin` to `end`, on the bindings of the table. Throws what record does.
+template <ReplayingRuntime R>
+program_t<R> program_of(R& runtime, Plan const& plan, BoundTasks const& bound,
+                        BindingTable const& table, std::uint32_t begin, std::uint32_t end) {
+  std::span<PlannedTask const> const tasks = plan.tasks().subspan(begin, end - begin);
+  DynamicArray<Use<Binding>> uses;
+  DynamicArray<ProgramTask> recorded;
+  for (auto const& task : tasks)
+    for (auto const& use : plan.uses(task)) uses.push_back({table[use.handle], use.access});
+  std::size_t at = 0;
+  for (auto const& task : tasks) {
+    recorded.push_back(
+        bound.task(task, std::span<Use<Binding> const>(uses.data() + at, task.use_count)));
+    at += task.use_count;
+  }
+  return runtime.record(recorded, table.size(), std::span<ProgramParameter const>{});
+}
 
 }  // namespace nntile::detail

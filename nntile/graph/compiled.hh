@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
-#include "nntile/core/last_users.hh"
 #include "nntile/graph/bind_options.hh"
 #include "nntile/graph/binding_errors.hh"
 #include "nntile/graph/bound_tasks.hh"
+#include "nntile/graph/left_out.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/run.hh"
 #include "nntile/graph/store.hh"
@@ -70,10 +70,16 @@ template <Runtime R> class CompiledGraph {
     }
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
     if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
-    for (Part& part : parts_) find_sinks(part);
+    for (Part& part : parts_) {
+      part.sinks = detail::sinks_of(*plan_, binding_, part.begin, part.end);
+      part.in_flight.reserve(part.sinks.size());
+      events_->reserve(events_->capacity() + part.sinks.size());
+    }
     if constexpr (ReplayingRuntime<R>)
       if (options.replay)
-        for (Part& part : parts_) record(part);
+        for (Part& part : parts_)
+          part.program = std::make_unique<Program>(
+              detail::program_of(*runtime_, *plan_, tasks_, binding_, part.begin, part.end));
     for (Part& part : parts_)
       if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
     for (PlannedTensor const& tensor : plan_->tensors())  // last: nothing takes it back
@@ -185,7 +191,8 @@ template <Runtime R> class CompiledGraph {
   }
 
   /// Submits one run and returns. Throws LifetimeError, before anything is submitted, where an
-  /// input was never bound, or a parameter or state that is read has no value.
+  /// input was never bound, or a parameter or state that is read has no value. Where it throws on
+  /// one rank of several, others get TaskError: they are sent the cause in the place of tiles.
   GraphRun<R> execute_async() & {
     submit_parts("execute_async", 0, parts_.size());
     return {*runtime_, events_};
@@ -206,14 +213,10 @@ template <Runtime R> class CompiledGraph {
   }
   /// Runs once and waits for that run alone. Throws TaskError, and what execute_async does.
   void execute() {
-    [[maybe_unused]] auto const inside = drive("execute");
-    submit_parts("execute", 0, parts_.size());
-    finish();
+    wait_for([&] { submit_parts("execute", 0, parts_.size()); });
   }
   void execute(std::string_view phase) {
-    [[maybe_unused]] auto const inside = drive("execute");
-    submit_phase("execute", phase);
-    finish();
+    wait_for([&] { submit_phase("execute", phase); });
   }
 
  private:
@@ -248,6 +251,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(inputs_, other.inputs_);
     std::swap(parts_, other.parts_);
     std::swap(next_part_, other.next_part_);
+    std::swap(next_task_, other.next_task_);
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
     std::swap(events_, other.events_);
@@ -283,7 +287,19 @@ template <Runtime R> class CompiledGraph {
     bool values_known = false;             // all that it reads has been written
   };
 
-  void finish() { detail::wait_for(*runtime_, std::span<Event const>(*events_)); }
+  /// Waits for what submit_run() submits, also, of several ranks, where it throws.
+  template <class Submit> void wait_for(Submit submit_run) {
+    [[maybe_unused]] auto const inside = drive("execute");
+    try {
+      submit_run();
+    } catch (...) {
+      for (Part const& part : parts_)
+        for (Event const event : part.interrupted)
+          if (plan_->ranks() > 1) life_.wait(event);
+      throw;
+    }
+    detail::wait_for(*runtime_, std::span<Event const>(*events_));
+  }
 
   /// The store's entry for a kept tensor of the plan; of its name there may be other shapes.
   typename TensorStore<R>::Stored& stored_of(PlannedTensor const& tensor) const {
@@ -303,6 +319,16 @@ template <Runtime R> class CompiledGraph {
   }
   void submit_parts(char const* call, std::size_t first, std::size_t end) {
     [[maybe_unused]] auto const inside = drive(call);
+    next_task_ = parts_[first].begin;
+    try {
+      submit_run(first, end);
+      note_in_flight(first, end);
+    } catch (std::exception const& error) {
+      if (plan_->ranks() > 1) leave_out(first, end, error.what());
+      throw;
+    }
+  }
+  void submit_run(std::size_t first, std::size_t end) {
     std::span<Part> const parts = std::span(parts_).subspan(first, end - first);
     bool const known =
         std::all_of(parts.begin(), parts.end(), [](Part const& part) { return part.values_known; });
@@ -324,29 +350,41 @@ template <Runtime R> class CompiledGraph {
       if (!part.values_known) note_values(part);
     }
     next_part_ = end;
-    if (end == parts_.size()) {
-      ++runs_;
-      for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
-    }
+    if (end != parts_.size()) return;
+    ++runs_;
+    for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
+  }
+  /// Submits the transfers of a run of several ranks that ended amid its submission, or before.
+  void leave_out(std::size_t first, std::size_t end, char const* cause) noexcept try {
+    next_part_ = 0;  // messages may be written over values of other phases
+    for (Part& part : std::span(parts_).subspan(first, end - first))
+      detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, part.begin,
+                              next_task_, part.end, cause, part.interrupted);
+    note_in_flight(first, end);
+  } catch (std::bad_alloc const&) {
+  }
+  void note_in_flight(std::size_t first, std::size_t end) {
     if (last_run_ == nullptr) return;
     *last_run_ = *events_;
-    for (std::size_t p = 0; p < parts_.size(); ++p)  // transfers of other phases may be open
+    for (std::size_t p = 0; p < parts_.size(); ++p) {  // transfers of other phases may be open
       if (p < first || p >= end) last_run_->append(parts_[p].in_flight);
+      last_run_->append(parts_[p].interrupted);
+    }
   }
 
   void submit_part(Part& part) {
     tasks_.forget_times(*runtime_, part.begin, part.end, {&part.in_flight, &part.interrupted});
     if constexpr (ReplayingRuntime<R>)
       if (part.program != nullptr)
-        return events_->push_back(runtime_->replay(
-            *part.program, std::span<Handle const>(bindings_), std::span<std::byte const>{}));
-    submit_tasks(part);
+        events_->push_back(runtime_->replay(*part.program, std::span<Handle const>(bindings_),
+                                            std::span<std::byte const>{}));
+    if (part.program == nullptr) submit_tasks(part);
+    next_task_ = part.end;
   }
 
   std::span<PlannedTask const> tasks(std::uint32_t begin, std::uint32_t end) const {
     return plan_->tasks().subspan(begin, end - begin);
   }
-  std::span<PlannedTask const> tasks(Part const& part) const { return tasks(part.begin, part.end); }
 
   /// Calls visit(buffer, access) for the first use of each stored buffer, in the plan's order.
   template <class Visit> void each_first_use(std::span<PlannedTask const> tasks, Visit visit) {
@@ -368,7 +406,7 @@ template <Runtime R> class CompiledGraph {
   }
   /// Notes that the tensors which a run writes have values from then on.
   void note_values(Part& part) {
-    each_first_use(tasks(part), [&](PlannedBuffer const& buffer, Access) {
+    each_first_use(tasks(part.begin, part.end), [&](PlannedBuffer const& buffer, Access) {
       stored_of(plan_->tensors()[buffer.tensor]).written[buffer.tile] = true;
     });
     part.values_known = true;
@@ -404,66 +442,30 @@ template <Runtime R> class CompiledGraph {
     });
   }
 
-  /// Tasks that nothing in the part waits for: it is over when they are.
-  void find_sinks(Part& part) {
-    using Users = LastUsers<std::uint32_t>;
-    DynamicArray<Users> users(bindings_.size(), Users{no_id, {}});
-    DynamicArray<bool> followed(part.end);
-    for (std::uint32_t t = part.begin; t < part.end; ++t)
-      for (auto const& use : plan_->uses(plan_->tasks()[t])) {
-        users[binding_[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
-          if (earlier != no_id && earlier != t) followed[earlier] = true;
-        });
-        users[binding_[use.handle]].enter(use.access, t);
-      }
-    for (std::uint32_t t = part.begin; t < part.end; ++t)
-      if (!followed[t]) part.sinks.push_back(t);
-    part.in_flight.reserve(part.sinks.size());
-    events_->reserve(events_->capacity() + part.sinks.size());
-  }
-
-  void record(Part& part)
-  requires ReplayingRuntime<R> {
-    DynamicArray<Use<Binding>> uses;
-    DynamicArray<ProgramTask> recorded;
-    for (auto const& task : tasks(part))
-      for (auto const& use : plan_->uses(task)) uses.push_back({binding_[use.handle], use.access});
-    std::size_t at = 0;
-    for (auto const& task : tasks(part)) {
-      recorded.push_back(
-          tasks_.task(task, std::span<Use<Binding> const>(uses.data() + at, task.use_count)));
-      at += task.use_count;
-    }
-    part.program = std::make_unique<Program>(
-        runtime_->record(recorded, static_cast<std::uint32_t>(bindings_.size()),
-                         std::span<ProgramParameter const>{}));
-  }
-
   void submit_tasks(Part& part) {
     auto sink = part.sinks.begin();
-    std::uint32_t number = part.begin;
     inplace_vector<Use<Handle>, max_operands> uses;
     part.interrupted.reserve(part.interrupted.size() + (part.end - part.begin));
     try {
-      for (; number < part.end; ++number) {
-        PlannedTask const& task = plan_->tasks()[number];
+      for (; next_task_ < part.end; ++next_task_) {
+        PlannedTask const& task = plan_->tasks()[next_task_];
         uses.clear();
         for (auto const& use : plan_->uses(task))
           uses.push_back({bindings_[binding_[use.handle]], use.access});
         Event const event = submit(
             *runtime_, tasks_.task(task, std::span<Use<Handle> const>(uses.data(), uses.size())));
         part.interrupted.push_back(event);
-        if (sink == part.sinks.end() || *sink != number) continue;
+        if (sink == part.sinks.end() || *sink != next_task_) continue;
         events_->push_back(event);
         ++sink;
       }
       part.interrupted.clear();
     } catch (std::exception const& error) {
-      for (; number < part.end; ++number)
-        for (auto const& use : plan_->uses(plan_->tasks()[number]))
+      for (PlannedTask const& task : tasks(next_task_, part.end))
+        for (auto const& use : plan_->uses(task))
           if (writes(use.access))
             mark_unsubmitted(*runtime_, bindings_[binding_[use.handle]], error.what(),
-                             tasks_.label(plan_->tasks()[number]));
+                             tasks_.label(task));
       throw;
     }
   }
@@ -489,7 +491,8 @@ template <Runtime R> class CompiledGraph {
   DynamicArray<Switched> switched_;
   DynamicArray<typename TensorStore<R>::Stored*> inputs_;
   DynamicArray<Part> parts_;
-  std::size_t next_part_ = 0;  // behind the one that was run last
+  std::size_t next_part_ = 0;    // behind the one that was run last
+  std::uint32_t next_task_ = 0;  // behind what a run has submitted
   std::uint64_t runs_ = 0;
   DynamicArray<detail::WatchTask<R>> watches_;
   std::shared_ptr<DynamicArray<Event>> events_;

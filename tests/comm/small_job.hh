@@ -36,11 +36,15 @@ class SmallJob {
   template <class R>
   CompiledGraph<R> compiled(TensorStore<R>& store, BindOptions const& bind = {}) const {
     auto step = compile_any(graph, store, options(store.link().ranks), bind);
+    write(store);
+    return step;
+  }
+  /// The values that it begins with.
+  template <class R> void write(TensorStore<R>& store) const {
     std::string const& name = graph.name();
     store.write(name + ".w", std::span<float const>(ramp(rows * width)));
     store.write(name + ".x", std::span<float const>(ramp(width * batch)));
     store.write(name + ".s", std::span<float const>(ramp(rows)));
-    return step;
   }
   /// What all ranks call together.
   template <class R> std::vector<float> result(TensorStore<R> const& store) const {

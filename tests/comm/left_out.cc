@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Runs that one rank does not submit, or not to their end: the others are told, and none waits.
+#include <string>
+#include <vector>
+
+#include "nntile/comm/transfers.hh"
+#include "nntile/graph/parts.hh"
+#include "nntile/runtime/adaptors/forward.hh"
+#include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/serial/serial.hh"
+#include "tests/comm/local_ranks.hh"
+#include "tests/comm/small_job.hh"
+#include "tests/support/catch.hh"
+#include "tests/support/message.hh"
+
+using namespace nntile;
+using namespace nntile::test;
+
+namespace {
+
+/// An R that refuses one submission.
+template <class R> class Refusing : public Forward<R> {
+ public:
+  using Forward<R>::Forward;
+
+  Event submit(Task<typename Forward<R>::Handle> const& task) {
+    if (left-- == 0) throw OutOfMemory("refused");
+    return Forward<R>::submit(task);
+  }
+  std::int64_t left = -1;  // submissions before it
+};
+
+template <class Step> std::string thrown_by(Step& step) {
+  try {
+    step.execute();
+  } catch (Error const& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a rank that lacks a value keeps none waiting", "[comm][left_out]", Serial,
+                   Ring) {
+  bool const replay = GENERATE(false, true);
+  LogicalGraph graph("g");
+  scale({.alpha = 2}, graph.state({.shape = {4}}, "s")).named("y").mark_output();
+  PlanOptions options{.tile = 0, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "s" ? 1 : 0; };
+  std::vector<std::string> texts(2);
+  std::vector<float> y;
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    TestType runtime;
+    TensorStore<TestType> store(runtime, link_of(transfers));
+    auto step = compile_part(graph, store, options, {.replay = replay});
+    texts[static_cast<std::size_t>(comm.rank())] = thrown_by(step);
+    if (comm.rank() == 1) store.template write<float>("s", std::vector<float>{1, 2, 3, 4});
+    step.execute();
+    if (comm.rank() == 0) y = store.template read<float>("y");
+    comm.barrier();
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(texts[1].starts_with("execute: state 's' of graph 'g' has no value yet: load it"));
+  CHECK(contains(texts[0], "cancelled: rank 1: unsubmitted of tensor 's', tile 0"));
+  CHECK(contains(texts[0], "execute: state 's' of graph 'g' has no value yet: load it"));
+  CHECK(y == std::vector<float>{2, 4, 6, 8});
+}
+
+TEMPLATE_TEST_CASE("a rank that is refused amid a run keeps none waiting", "[comm][left_out]",
+                   Serial, Ring) {
+  SmallJob const job("j", 1);
+  std::vector<float> const alone = job.alone(1);
+  for (std::int64_t at = 0, tasks = 1; at < tasks; ++at) {
+    INFO("task " << at);
+    std::vector<std::string> texts(3);
+    std::vector<std::vector<float>> results(3);
+    LocalWorld world(3);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      Transfers transfers(comm);
+      Refusing<TestType> runtime;
+      TensorStore<Refusing<TestType>> store(runtime, link_of(transfers));
+      auto step = job.compiled(store, {.replay = false});
+      if (rank == 1) tasks = std::ssize(step.plan().tasks());
+      if (rank == 1) runtime.left = at;
+      texts[rank] = thrown_by(step);
+      job.write(store);  // what failed tasks have not written
+      step.execute();
+      results[rank] = job.result(store);
+    });
+    CHECK(thrown == std::vector<std::string>(3));
+    CHECK(texts[1] == "refused");
+    for (std::size_t const rank : {0u, 2u})
+      CHECK((texts[rank].empty() || contains(texts[rank], "rank 1: unsubmitted of tensor '")));
+    CHECK(results == std::vector(3, alone));
+  }
+}
+
+TEMPLATE_TEST_CASE("a run that a rank is refused amid others keeps its messages apart",
+                   "[comm][left_out]", Serial, Ring) {
+  SmallJob const job("j", 1);
+  std::vector<float> const alone = job.alone(1);
+  for (std::int64_t at = 0; at < 60; at += 6) {
+    INFO("task " << at);
+    std::vector<std::vector<float>> results(3);
+    LocalWorld world(3);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Refusing<TestType> runtime;
+      TensorStore<Refusing<TestType>> store(runtime, link_of(transfers));
+      auto step = job.compiled(store, {.replay = false});
+      step.execute_async();
+      if (comm.rank() == 1) runtime.left = at;
+      try {
+        step.execute_async();
+      } catch (OutOfMemory const&) {
+      }
+      step.execute_async();
+      job.write(store);
+      step.execute();
+      results[static_cast<std::size_t>(comm.rank())] = job.result(store);
+    });
+    CHECK(thrown == std::vector<std::string>(3));
+    CHECK(results == std::vector(3, alone));
+  }
+}
