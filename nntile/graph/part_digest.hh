@@ -33,12 +33,12 @@ class Digest {
 /// numbers of open dimensions, how tensors are cut and who holds the tiles, and the order of the
 /// ops.
 struct PartDigest {
-  static constexpr std::array<char const*, 4> names{"graph", "mesh, rules or dims",
+  static constexpr std::array<char const*, 4> names{"graph", "mesh, rules, owners or dims",
                                                     "tilings or homes of tiles", "order of ops"};
   std::array<std::uint64_t, names.size()> values;
 
   PartDigest(LogicalGraph const& graph, PlanOptions const& options, Plan const& plan)
-      : PartDigest(graph, of_options(options), plan) {}
+      : PartDigest(graph, of_options(options, graph, plan), plan) {}
   /// Of a part whose options are known by their digest.
   PartDigest(LogicalGraph const& graph, std::uint64_t options, Plan const& plan)
       : values{of_graph(graph), options, of_tilings(plan), of_order(plan)} {}
@@ -48,6 +48,22 @@ struct PartDigest {
     return {bytes.begin(), bytes.end()};
   }
 
+  /// With what the owners say of the tiles of a part, where there are some: of transients no part
+  /// says who has those of others. Cost: a call for each tile.
+  static std::uint64_t of_options(PlanOptions const& options, LogicalGraph const& graph,
+                                  Plan const& part) {
+    if (!options.owners) return of_options(options);
+    Digest digest;
+    digest.add(of_options(options));
+    for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
+      PlannedTensor const& tensor = part.tensors()[t];
+      Index const tiles =
+          tensor.used && tensor.storage != Storage::view ? tensor.tiling.tile_count() : 0;
+      for (Index tile = 0; tile < tiles; ++tile)
+        digest.add(static_cast<std::uint64_t>(options.owners(tensor.name, tile)));
+    }
+    return digest.value();
+  }
   static std::uint64_t of_options(PlanOptions const& options) {
     Digest digest;
     digest.add(options.keep_received).add(options.by_phase ? 1u : 0u);

@@ -254,8 +254,8 @@ struct PlannedPart {
       : plan(std::move(part)), options(digest) {}
   /// Throws PlanError.
   PlannedPart(LogicalGraph const& graph, PlanOptions const& given, int rank)
-      : PlannedPart(std::make_shared<Plan const>(graph, given, rank),
-                    detail::PartDigest::of_options(given)) {}
+      : plan(std::make_shared<Plan const>(graph, given, rank)),
+        options(detail::PartDigest::of_options(given, graph, *plan)) {}
 };
 
 /// Binds this rank's part, which was planned before. All ranks call it together, as compile_part():

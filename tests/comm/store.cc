@@ -284,13 +284,22 @@ TEST_CASE("ranks that plan different things all learn which one differs", "[comm
     void (*change)(PlanOptions&);
   };
   std::vector<Difference> const differences{
-      {"plan 'rows': rank 2 has another mesh, rules or dims than rank 0: start all ranks with the "
+      {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
+       "with the "
        "same "
        "options and files",
        [](PlanOptions& options) { options.rules.push_back({.axis = "vocab"}); }},
-      {"plan 'rows': rank 2 has another mesh, rules or dims than rank 0: start all ranks with the "
+      {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
+       "with the "
        "same options and files",
        [](PlanOptions& options) { options.by_phase = true; }},
+      {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
+       "with the same options and files",
+       [](PlanOptions& options) {
+         options.owners = [](std::string_view tensor, Index) {
+           return tensor == "cast" ? 1 : TileOwners::by_rules;  // a transient
+         };
+       }},
       {"plan 'rows': rank 2 has another tilings or homes of tiles than rank 0: start all ranks "
        "with "
        "the same options and files",

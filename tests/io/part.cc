@@ -254,7 +254,8 @@ TEST_CASE("a part on another rank, or of another job, is not bound", "[io][part]
   auto const differs = binding_errors(job.graph, [&](int rank) {
     return PlannedPart(job.graph, rank == 0 ? options : other, rank);
   });
-  for (std::string const& text : differs) CHECK(contains(text, "another mesh, rules or dims than"));
+  for (std::string const& text : differs)
+    CHECK(contains(text, "another mesh, rules, owners or dims than"));
   auto const more = binding_errors(
       job.graph, [&](int rank) { return PlannedPart(job.graph, SmallJob::options(3), rank); });
   for (std::string const& text : more)
