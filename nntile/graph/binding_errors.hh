@@ -12,6 +12,15 @@
 
 namespace nntile::detail {
 
+/// Throws PlanError: there is no plan, or one that was moved from.
+[[noreturn]] inline void fail_without_plan(Plan const* plan) {
+  if (plan != nullptr)
+    throw PlanError("compile: the plan was moved from; use the one that it was moved to");
+  throw PlanError(
+      "compile: the plan is an empty shared_ptr; make one of the graph by "
+      "std::make_shared<Plan const>(graph), or call compile(graph, store)");
+}
+
 /// Throws GraphError: a plan keeps no tensor of that name.
 [[noreturn]] inline void fail_unknown(Plan const& plan, char const* call, std::string const& name) {
   std::string const at = concat(call, ": ", "graph '", plan.name(), "' ");

@@ -43,7 +43,8 @@ template <Runtime R> class CompiledGraph {
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     stored_before_ = store.tensors().size();
     if (plan_->ranks() == 1) store.check_ranks(*plan_);  // no other rank binds it
-    auto const counts = store.together(concat("binding of '", plan_->name(), "'"), [&] {
+    std::string const call = concat("binding of '", plan_->name(), "'");
+    auto const counts = store.together(call, [&] {
       store.check_ranks(*plan_);
       detail::check_isa("compile", options.isa);
       Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
@@ -70,18 +71,10 @@ template <Runtime R> class CompiledGraph {
     }
     for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
     if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
-    for (Part& part : parts_) {
-      part.sinks = detail::sinks_of(*plan_, binding_, part.begin, part.end);
-      part.in_flight.reserve(part.sinks.size());
-      events_->reserve(events_->capacity() + part.sinks.size());
-    }
-    if constexpr (ReplayingRuntime<R>)
-      if (options.replay)
-        for (Part& part : parts_)
-          part.program = std::make_unique<Program>(
-              detail::program_of(*runtime_, *plan_, tasks_, binding_, part.begin, part.end));
-    for (Part& part : parts_)
-      if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
+    (void)store.together(call, [&] {  // the others would wait for its runs if one could not
+      for (Part& part : parts_) prepare(part, options.replay);
+      return std::vector<std::byte>();
+    });
     for (PlannedTensor const& tensor : plan_->tensors())  // last: nothing takes it back
       if (tensor.used && tensor.is_kept()) detail::join(stored_of(tensor).spec, tensor);
     stored_before_ = bound;
@@ -229,12 +222,10 @@ template <Runtime R> class CompiledGraph {
         runtime_(&store.runtime()),
         life_(*runtime_),
         events_(std::make_shared<DynamicArray<Event>>()) {
-    if (plan_ == nullptr)
-      throw PlanError(
-          "compile: the plan is an empty shared_ptr; make one of the graph by "
-          "std::make_shared<Plan const>(graph), or call compile(graph, store)");
-    if (plan_->tensors().empty())  // any other has those of its graph
-      throw PlanError("compile: the plan was moved from; use the one that it was moved to");
+    if (plan_ == nullptr || plan_->tensors().empty())  // any other has those of its graph
+      (void)store.together("binding", [this]() -> std::vector<std::byte> {
+        detail::fail_without_plan(plan_.get());
+      });
   }
 
   void swap(CompiledGraph& other) noexcept {
@@ -354,14 +345,13 @@ template <Runtime R> class CompiledGraph {
     ++runs_;
     for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
   }
-  /// Submits the transfers of a run of several ranks that ended amid its submission, or before.
   void leave_out(std::size_t first, std::size_t end, char const* cause) noexcept try {
     next_part_ = 0;  // messages may be written over values of other phases
     for (Part& part : std::span(parts_).subspan(first, end - first))
       detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, part.begin,
                               next_task_, part.end, cause, part.interrupted);
     note_in_flight(first, end);
-  } catch (std::bad_alloc const&) {
+  } catch (std::exception const&) {
   }
   void note_in_flight(std::size_t first, std::size_t end) {
     if (last_run_ == nullptr) return;
@@ -440,6 +430,17 @@ template <Runtime R> class CompiledGraph {
     detail::BindingTable::each_stored(*plan_, tensor, [&](std::size_t buffer) {
       bindings_[binding_[buffer]] = stored.tiles[plan_->buffers()[buffer].tile];
     });
+  }
+
+  void prepare(Part& part, [[maybe_unused]] bool replay) {
+    part.sinks = detail::sinks_of(*plan_, binding_, part.begin, part.end);
+    part.in_flight.reserve(part.sinks.size());
+    events_->reserve(events_->capacity() + part.sinks.size());
+    if constexpr (ReplayingRuntime<R>)
+      if (replay)
+        part.program = std::make_unique<Program>(
+            detail::program_of(*runtime_, *plan_, tasks_, binding_, part.begin, part.end));
+    if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
   }
 
   void submit_tasks(Part& part) {

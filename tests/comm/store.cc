@@ -17,6 +17,7 @@
 #include "nntile/graph/exchange.hh"
 #include "nntile/io/store.hh"
 #include "nntile/ops.hh"
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
@@ -105,6 +106,16 @@ bool same(std::vector<bf16_t> const& a, std::vector<bf16_t> const& b) {
     return static_cast<float>(x) == static_cast<float>(y);
   });
 }
+
+/// Records nothing where it is told so.
+struct NoRoom : Forward<Serial> {
+  bool refuses = false;
+  Program record(std::span<ProgramTask const> tasks, std::uint32_t bindings,
+                 std::span<ProgramParameter const> parameters) {
+    if (refuses) throw OutOfMemory("no room");
+    return Forward<Serial>::record(tasks, bindings, parameters);
+  }
+};
 
 /// The tile of a column-major array.
 template <class T>
@@ -433,6 +444,36 @@ TEST_CASE("a rank that cannot bind a plan keeps none waiting", "[comm][store]") 
   });
   CHECK_THAT(thrown[0], Contains("binding of 'scaled': rank 1: compile: no kernel 'nonesuch'"));
   CHECK_THAT(thrown[1], Contains("no kernel 'nonesuch'"));
+}
+
+TEST_CASE("a rank that has no room for a program keeps none waiting", "[comm][store]") {
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    NoRoom runtime;
+    runtime.refuses = comm.rank() == 1;
+    TensorStore<NoRoom> store(runtime, link_of(transfers));
+    LogicalGraph graph("scaled");
+    scale({.alpha = 2}, graph.input({.shape = {64}}, "x")).named("y").mark_output();
+    (void)compile_part(graph, store, uncut(2));
+  });
+  CHECK(thrown == std::vector<std::string>{"binding of 'scaled': rank 1: no room", "no room"});
+}
+
+TEST_CASE("a rank without a plan keeps none waiting", "[comm][store]") {
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Serial runtime;
+    TensorStore<Serial> store(runtime, link_of(transfers));
+    LogicalGraph graph("scaled");
+    scale({.alpha = 2}, graph.input({.shape = {64}}, "x")).named("y").mark_output();
+    auto plan = plan_part(graph, store, uncut(2));
+    if (comm.rank() == 1) plan = nullptr;
+    CompiledGraph<Serial> const step(plan, store);
+  });
+  CHECK_THAT(thrown[0], Contains("rank 1: compile: the plan is an empty shared_ptr"));
+  CHECK_THAT(thrown[1], Contains("compile: the plan is an empty shared_ptr"));
 }
 
 TEST_CASE("a rank with a part or an instruction set that is not its own keeps none waiting",
