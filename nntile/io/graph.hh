@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -140,6 +141,9 @@ class GraphReader {
     for (JsonView const tensor : list(root_, "tensors")) add_tensor(*graph, tensor, number++);
     number = 0;
     for (JsonView const op : list(root_, "ops")) add_op(*graph, op, number++);
+    check_members(
+        root_, "a graph",
+        {"format", "version", "name", "numerics", "phases", "phases_apart", "tensors", "ops"});
     return graph;
   }
 
@@ -160,8 +164,19 @@ class GraphReader {
     return object.find(key) ? get<T>(object, key) : otherwise;
   }
 
+  /// A member that is misspelt would be left out without a word.
+  void check_members(JsonView object, std::string_view of,
+                     std::initializer_list<std::string_view> known) const {
+    for (JsonMember const& member : object.members())
+      if (std::string const key = member.key.text();
+          std::find(known.begin(), known.end(), key) == known.end())
+        fail(of, " has no ", in_quotes(key),
+             did_you_mean(key, DynamicArray<std::string_view>(known)));
+  }
+
   Numerics numerics() const {
     JsonView const given = get(root_, "numerics", JsonKind::object);
+    check_members(given, "numerics", {"mode", "groups"});
     auto const mode = get<std::string>(given, "mode");
     if (mode != name_of(Mode::exact) && mode != name_of(Mode::fast))
       fail("numerics ", in_quotes(mode), " where exact and fast are known");
@@ -206,10 +221,14 @@ class GraphReader {
     auto const name = get<std::string>(tensor, "name");
     if (graph.find(name)) fail("tensor ", number, ", ", in_quotes(name), ", comes twice");
     if (tensor.find("base")) {
+      check_members(tensor, "a view", {"name", "base", "axis", "index"});
       (void)graph.slice(graph.at(get<std::string>(tensor, "base")),
                         get<std::size_t>(tensor, "axis"), get<Index>(tensor, "index"), name);
       return;
     }
+    check_members(tensor, "a tensor",
+                  {"name", "dtype", "shape", "axes", "file_shape", "requires_grad", "persistent",
+                   "external", "output"});
     nntile::TensorSpec spec{.shape = dims(tensor, "shape"),
                             .dtype = dtype(get<std::string>(tensor, "dtype")),
                             .axes = get_or<std::string>(tensor, "axes", {})};
@@ -284,6 +303,7 @@ class GraphReader {
       operands.push_back(graph.at(name));
     if (operands.empty()) fail("op ", number, ", ", op.info->name, ", has no operands");
     graph.set_phase(get<std::string>(given, "phase"));
+    check_members(given, "an op", {"op", "attrs", "operands", "phase"});
     std::size_t const tensors = graph.tensor_count();
     graph.add_op(*op.info, attrs.data(), op.gradient, operands);
     if (graph.tensor_count() != tensors)

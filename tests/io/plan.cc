@@ -212,6 +212,14 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
   CHECK(contains(graph_error(replaced(text, "\"ndim\": 1,", "")), "'ndim' is missing"));
   CHECK(contains(graph_error(replaced(text, "\"ndim\": 1", "\"ndim\": 1, \"mdim\": 1")),
                  "gemm has 9 attributes where 8 are known"));
+  CHECK(graph_error(replaced(text, "\"output\": true", "\"outputs\": true")) ==
+        "'g.json': a tensor has no 'outputs'; did you mean 'output'?");
+  CHECK(contains(graph_error(replaced(text, "\"phase\"", "\"phrase\": 1, \"phase\"")),
+                 "an op has no 'phrase'"));
+  CHECK(contains(graph_error(replaced(text, "\"mode\"", "\"groupz\": {}, \"mode\"")),
+                 "numerics has no 'groupz'"));
+  CHECK(contains(graph_error(replaced(text, "\"phases\"", "\"phases apart\": true, \"phases\"")),
+                 "a graph has no 'phases apart'"));
   CHECK(contains(graph_error(replaced(text, "\"name\": \"x\"", "\"name\": \"w\"")),
                  "tensor 1, 'w', comes twice"));
   CHECK(contains(graph_error(replaced(text, "fp32", "fp33")), "dtype 'fp33' is unknown"));
