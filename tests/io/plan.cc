@@ -438,6 +438,9 @@ TEST_CASE("what a file says of copies is checked", "[io][plan]") {
   CHECK(error("{", "{") == "(nothing was thrown)");
   CHECK(contains(error("\"copied\": [\"fp32\"]", "\"copied\": [\"fp31\"]"), "is unknown"));
   CHECK(contains(error("\"device\":1", "\"device\":-1"), "a place on rank 0 and device -1"));
+  std::string const y = ",\"place\":\"device\",\"rank\":0},\"name\":\"y\"";
+  CHECK(contains(error("\"device\":1" + y, "\"device\":7" + y),
+                 "tile 0 of 'y' is stored at device 1, and the tensor lives at device 7"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0,9]"), "buffer 9 of 6"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[0]"), "a copy has 1 buffers"));
   CHECK(contains(error("\"copy\":[0,4]", "\"copy\":[1,4]"), "copies something else"));

@@ -122,6 +122,10 @@ class CheckPass {
       fail(concat(tile(b), " has ", buffer.bytes, " bytes where it needs ", bytes));
     if (buffer.payload() != payload)
       fail(concat(tile(b), " sends ", buffer.payload(), " bytes where it has ", payload));
+    if (!plan_.in_arena(b) && buffer.location.rank == plan_.rank &&
+        !(buffer.location.place == tensor.place))
+      fail(concat(tile(b), " is stored at ", to_string(buffer.location.place),
+                  ", and the tensor lives at ", to_string(tensor.place)));
     if (buffer.slot == no_id) return;
     if (!plan_.in_arena(b)) fail(concat(tile(b), " is stored, and has slot ", buffer.slot));
     if (buffer.slot >= plan_.slots.size())
