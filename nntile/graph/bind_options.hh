@@ -14,7 +14,8 @@ struct BindOptions {
   Isa isa = Isa::best;
   /// Replays a recorded program where the runtime can; off, tasks are submitted one by one.
   bool replay = true;
-  /// Notes when and where each task runs; see CompiledGraph::times(). Costs two clock reads a task.
+  /// Notes when and where each task runs; see CompiledGraph::times(). Errors name a task "traced",
+  /// and its op before the cause. Costs two clock reads a task.
   bool trace = false;
   /// Ops of the user's own, whose kernels are not in the library; compile() adds those of its
   /// graph.

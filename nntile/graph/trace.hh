@@ -11,6 +11,7 @@
 #include "nntile/core/codelet.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/runtime/named_failure.hh"
 
 namespace nntile {
 
@@ -46,7 +47,7 @@ inline Status run_traced(KernelCall const& call) noexcept {
       task.codelet->cpu({call.buffers, task.arguments, call.text, call.workspace});
   task.time->end = monotonic_ns();
   task.time->thread = pthread_self();
-  return status;
+  return status.ok() ? status : named_failure(*task.codelet, status, call.text);
 }
 
 /// They stand for every traced codelet: runtimes know codelets by address, so there are few.

@@ -114,7 +114,8 @@ TEMPLATE_LIST_TEST_CASE("a task that a failure cancels keeps no time of the run 
     run.template bind_input<std::int64_t>("tokens", std::vector<std::int64_t>{0, token});
     try {
       run.execute();
-    } catch (TaskError const&) {
+    } catch (TaskError const& error) {
+      CHECK(contains(error.what(), ": embedding: "));
     }
     return std::vector<bool>{run.times()[0].end != 0, run.times()[1].end != 0};
   };

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <new>
 #include <span>
@@ -19,6 +18,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/named_failure.hh"
 
 namespace nntile::detail {
 
@@ -85,11 +85,6 @@ struct VersionedUse : Use<WatchedBuffer*> {
   std::uint64_t version;  // counts writes submitted before the task
 };
 
-/// The name of a task in errors; a codelet may have none.
-inline char const* name_of_task(Codelet const* codelet) {
-  return codelet != nullptr && codelet->name != nullptr ? codelet->name : "task";
-}
-
 class CheckedFlights;
 
 /// Header of a checked task's arguments; the uses follow, then the task's own arguments.
@@ -111,17 +106,6 @@ inline KernelCall own_call(KernelCall const& call) {
   KernelCall own = call;
   own.arguments = static_cast<std::byte const*>(call.arguments) + header_of(call).arguments_at;
   return own;
-}
-
-/// A failure with the name of its task before its cause, which may be in `text` itself.
-inline Status named_failure(Codelet const& codelet, Status status, char* text) noexcept {
-  char const mark[] = {status.error[0] == cancelled_mark ? cancelled_mark : '\0',
-                       0};  // stays first
-  char words[status_text_bytes];
-  (void)std::snprintf(words, sizeof words, "%s%s: %s", mark, name_of_task(&codelet),
-                      status.error + (mark[0] != 0 ? 1 : 0));
-  std::memcpy(text, words, std::strlen(words) + 1);
-  return {text};
 }
 
 inline constexpr Status no_memory_to_check{"check: no memory to watch the task"};
