@@ -267,7 +267,6 @@ template <Runtime R> class CompiledGraph {
   }
 
   using Program = program_t<R>;
-
   /// A range of tasks that is submitted at once: a phase, or all.
   struct Part {
     std::uint32_t begin, end;
@@ -346,10 +345,13 @@ template <Runtime R> class CompiledGraph {
     for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
   }
   void leave_out(std::size_t first, std::size_t end, char const* cause) noexcept try {
-    next_part_ = 0;  // messages may be written over values of other phases
     for (Part& part : std::span(parts_).subspan(first, end - first))
-      detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, part.begin,
-                              next_task_, part.end, cause, part.interrupted);
+      if (next_task_ > part.begin)
+        detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, next_task_,
+                                part.end, part.interrupted);
+      else
+        detail::exchange_nothing(*runtime_, *plan_, tasks_, part.begin, part.end, cause,
+                                 {&part.in_flight, &part.interrupted});
     note_in_flight(first, end);
   } catch (std::exception const&) {
   }
@@ -442,7 +444,6 @@ template <Runtime R> class CompiledGraph {
             detail::program_of(*runtime_, *plan_, tasks_, binding_, part.begin, part.end));
     if (part.program == nullptr) part.interrupted.reserve(part.end - part.begin);
   }
-
   void submit_tasks(Part& part) {
     auto sink = part.sinks.begin();
     inplace_vector<Use<Handle>, max_operands> uses;
@@ -485,8 +486,7 @@ template <Runtime R> class CompiledGraph {
   static constexpr std::size_t bound = ~std::size_t{0};
   std::size_t stored_before_ = bound;  // tensors of the store, while the constructor binds
   detail::BoundTasks tasks_;
-  DynamicArray<Handle> slots_;
-  DynamicArray<Handle> bindings_;
+  DynamicArray<Handle> slots_, bindings_;
   detail::BindingTable binding_;
   DynamicArray<bool> seen_;  // buffers, in each_first_use
   DynamicArray<Switched> switched_;

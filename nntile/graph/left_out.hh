@@ -2,56 +2,78 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Transfers of tasks that are left out where submission throws amid a graph, or before it.
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
+#include <span>
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/bound_tasks.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/unsubmitted.hh"
 #include "nntile/tile/submit.hh"
 
 namespace nntile::detail {
 
-/// Of tasks from `begin` to `end`, of which those before `next` were submitted, submits the
-/// transfers that are left, which nothing else will. Other ranks get `cause` in the place of tiles,
-/// and what they send is received, so that none waits for what does not come. Where no task was
-/// submitted, no other buffers than these are marked. Messages go through the buffers of a run, and
-/// so behind those of the run before. `bindings`: the handles of the plan's buffers, by `table`.
-/// Adds to `events`. Others wait if memory lacks for that, too. Never throws.
+/// Submits the transfers among the tasks from `begin` to `end`, which a run that threw amid its
+/// submission leaves out, and what they write is marked: other ranks get the marks in the place of
+/// tiles, and none waits for what does not come. `bindings`: the handles of the plan's buffers, by
+/// `table`. Adds to `events`. Others wait if memory lacks for that, too. Never throws.
 template <Runtime R>
 void submit_left_out(R& runtime, Plan const& plan, BoundTasks const& bound,
                      BindingTable const& table, DynamicArray<typename R::Handle> const& bindings,
-                     std::uint32_t begin, std::uint32_t next, std::uint32_t end, char const* cause,
-                     DynamicArray<Event>& events) noexcept try {
-  using Handle = typename R::Handle;
-  if (next >= end) return;
-  bool const marked = next > begin;
-  if (!marked) next = begin;
-  auto const tasks = plan.tasks().subspan(next, end - next);
-  DynamicArray<bool> sent(plan.buffers().size());
-  for (PlannedTask const& task : tasks)
-    if (plan.kernels()[task.kernel].kind == KernelKind::send)
-      sent[plan.uses(task)[0].handle] = true;
-  events.reserve(events.size() + tasks.size());
-  for (PlannedTask const& task : tasks) {
-    auto const mark = [&](BufferId buffer) {
-      mark_unsubmitted(runtime, bindings[table[buffer]], cause, bound.label(task));
-    };
-    bool const moves = is_transfer(plan.kernels()[task.kernel].kind);
-    for (auto const& use : plan.uses(task))
-      if (!moves && !marked && writes(use.access) && sent[use.handle]) mark(use.handle);
-    if (!moves) continue;
-    auto const& its = plan.uses(task)[0];
-    Use<Handle> const use[] = {{bindings[table[its.handle]], its.access}};
-    auto const whole = bound.task(task, std::span<Use<Handle> const>(use));
+                     std::uint32_t begin, std::uint32_t end, DynamicArray<Event>& events) noexcept
     try {
-      events.push_back(submit(runtime, whole));
-    } catch (std::exception const&) {  // perhaps it has no value
-      mark(its.handle);
-      events.push_back(submit(runtime, whole));
-    }
+  if (begin < end) events.reserve(events.size() + (end - begin));
+  for (; begin < end; ++begin) {
+    PlannedTask const& task = plan.tasks()[begin];
+    if (!is_transfer(plan.kernels()[task.kernel].kind)) continue;
+    auto const& its = plan.uses(task)[0];
+    Use<typename R::Handle> const use[] = {{bindings[table[its.handle]], its.access}};
+    events.push_back(
+        submit(runtime, bound.task(task, std::span<Use<typename R::Handle> const>(use))));
   }
+} catch (std::exception const&) {
+}
+
+/// Of a range of which nothing was submitted: other ranks get `cause` in the place of tiles, and
+/// what they send is received and dropped, so that this rank keeps its values. Waits for the runs
+/// `before`, whose messages have the same numbers, and for these. Never throws.
+template <Runtime R>
+void exchange_nothing(R& runtime, Plan const& plan, BoundTasks const& bound, std::uint32_t begin,
+                      std::uint32_t end, char const* cause,
+                      std::initializer_list<DynamicArray<Event> const*> before) noexcept try {
+  using Handle = typename R::Handle;
+  auto const tasks = plan.tasks().subspan(begin, end - begin);
+  DynamicArray<Event> events;
+  Index room = 0;
+  for (PlannedTask const& task : tasks)
+    if (is_transfer(plan.kernels()[task.kernel].kind))
+      room = std::max(room, plan.buffers()[plan.uses(task)[0].handle].payload());
+  if (room == 0) return;
+  events.reserve(tasks.size());
+  RuntimeRef<R> const life(runtime);
+  for (auto const* const run : before)
+    for (Event const event : *run) life.wait(event);
+  Handle const nothing = runtime.allocate(1, host, Lifetime::persistent);
+  Handle dropped{};
+  try {
+    dropped = runtime.allocate(static_cast<std::size_t>(room), host, Lifetime::persistent);
+    mark_unsubmitted(runtime, nothing, cause, bound.label(tasks[0]));
+    for (PlannedTask const& task : tasks) {
+      KernelKind const kind = plan.kernels()[task.kernel].kind;
+      if (!is_transfer(kind)) continue;
+      Use<Handle> const use[] = {kind == KernelKind::send ? Use<Handle>{nothing, Access::read}
+                                                          : Use<Handle>{dropped, Access::write}};
+      events.push_back(submit(runtime, bound.task(task, std::span<Use<Handle> const>(use))));
+    }
+  } catch (std::exception const&) {
+  }
+  for (Event const event : events) life.wait(event);
+  life.retire(nothing);
+  life.retire(dropped);
 } catch (std::exception const&) {
 }
 

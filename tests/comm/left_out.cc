@@ -127,3 +127,21 @@ TEMPLATE_TEST_CASE("a run that a rank is refused amid others keeps its messages 
     CHECK(results == std::vector(3, alone));
   }
 }
+
+TEST_CASE("a run that all ranks were refused is tried again", "[comm][left_out]") {
+  SmallJob const job("j", 1);
+  std::vector<std::vector<float>> results(3);
+  LocalWorld world(3);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime;
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    auto step = compile_part(job.graph, store, SmallJob::options(3));
+    if (!contains(thrown_by(step), "'j.w' of graph 'j' has no value")) throw Error("no refusal");
+    job.write(store);
+    step.execute();
+    results[static_cast<std::size_t>(comm.rank())] = job.result(store);
+  });
+  CHECK(thrown == std::vector<std::string>(3));
+  CHECK(results == std::vector(3, job.alone(1)));
+}
