@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "nntile/core/copy.hh"
+#include "nntile/core/shape.hh"
 #include "nntile/runtime/adaptors/forward.hh"
 
 namespace nntile::test {
