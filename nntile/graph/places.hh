@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/graph/plan.hh"
 
 namespace nntile {
@@ -31,7 +32,7 @@ inline std::vector<PlaceTraffic> place_traffic(Plan const& plan) {
                            [&](PlaceTraffic const& of) { return of.from == from && of.to == to; });
     if (at == all.end()) at = all.insert(all.end(), {from, to});
     at->copies += 1;
-    at->bytes += source.payload();
+    add_saturated(at->bytes, source.payload());
   }
   return all;
 }

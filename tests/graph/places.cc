@@ -99,6 +99,23 @@ TEST_CASE("what is written several times goes home once", "[graph][places]") {
         std::vector<PlaceTraffic>{{host, device(0), 2, 64}, {device(0), host, 2, 64}});
 }
 
+TEST_CASE("bytes of copies that no integer holds are the most that one does", "[graph][places]") {
+  LogicalGraph graph("huge");
+  Node const x = graph.parameter({.shape = {Index{1} << 58}}, "x");
+  Node const w = graph.parameter({.shape = {Index{1} << 58}}, "w");
+  for (int i = 0; i < 9; ++i) {
+    gelutanh(x, w);
+    gelutanh(w, x);
+  }
+  auto const moved =
+      place_traffic(Plan(graph, {.tile = 0, .place = {{"x", Role::any, device(0)}}}));
+  REQUIRE(moved.size() == 2);
+  for (PlaceTraffic const& way : moved) {
+    CHECK(way.copies == 9);
+    CHECK(way.bytes == INT64_MAX);
+  }
+}
+
 TEST_CASE("what changes between phases is read as it is then", "[graph][places]") {
   LogicalGraph graph("phases");
   Node const x = graph.input({.shape = {4, 2}}, "x");
