@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Errors of a plan that cannot be bound, or has no such tensor.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,17 @@ namespace nntile::detail {
   throw PlanError(
       "compile: the plan is an empty shared_ptr; make one of the graph by "
       "std::make_shared<Plan const>(graph), or call compile(graph, store)");
+}
+
+/// Throws LifetimeError: a phase is run behind another one than the plan has before it. `next`: the
+/// one behind the last that ran.
+[[noreturn]] inline void fail_out_of_turn(Plan const& plan, char const* call, std::size_t phase,
+                                          std::size_t next) {
+  auto const phases = plan.phases();
+  throw LifetimeError(
+      concat(call, ": phase '", phases[phase].name, "' of graph '", plan.name(), "' runs behind '",
+             phases[phase - 1].name, "', and the last that ran was ",
+             next == 0 ? "none" : phases[next - 1].name, ": run the phases in turn"));
 }
 
 /// Throws GraphError: a plan keeps no tensor of that name.

@@ -299,12 +299,7 @@ template <Runtime R> class CompiledGraph {
   void submit_phase(char const* call, std::string_view name) {
     [[maybe_unused]] auto const inside = drive(call);
     std::size_t const at = plan_->phase(name);
-    if (at != 0 && at != next_part_)
-      throw LifetimeError(concat(call, ": phase '", name, "' of graph '", plan_->name(),
-                                 "' runs behind '", plan_->phases()[at - 1].name,
-                                 "', and the last that ran was ",
-                                 next_part_ == 0 ? "none" : plan_->phases()[next_part_ - 1].name,
-                                 ": run the phases in turn"));
+    if (at != 0 && at != next_part_) detail::fail_out_of_turn(*plan_, call, at, next_part_);
     submit_parts(call, at, at + 1);
   }
   void submit_parts(char const* call, std::size_t first, std::size_t end) {
