@@ -69,7 +69,7 @@ TEST_CASE("words of failures number tasks as submitted, from 1", "[runtime][pto_
   long x = 0;
   CHECK(pto.submit(4711, {{PARAM_OUTPUT, &x, 8}}) < 0);  // refused, so it has no number
   pto_clear_error(pto);
-  for (std::size_t const blocks : {1, 4, 1}) {
+  for (std::size_t const blocks : {1u, 4u, 1u}) {
     std::int32_t const id =
         pto.submit(PtoProgram::fail, {{PARAM_REPEAT, nullptr, blocks}, {PARAM_OUTPUT, &x, 8}});
     REQUIRE(id >= 0);
