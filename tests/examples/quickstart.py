@@ -57,6 +57,10 @@ def main():
         _, said = call('--data', 'mine.txt', '--minutes', '1')
         need(said['train'][0] == str(elsewhere) and said['train'][1].endswith('--data mine.txt --minutes 1'),
              f'a text is looked for where the caller is: {said}')
+        need('--minutes 3' in said['train'][1], f'three minutes, or as many as another word says: {said}')
+        for words in ('--steps', '9'), ('--steps=9',):
+            _, said = call(*words)
+            need('--minutes' not in said['train'][1], f'steps that are given are not timed: {said}')
         for words in ('--out', 'mine'), ('--out=mine',):
             text, said = call(*words, '--seed', '3')
             need('runs/quickstart' not in said['train'][1] and '--run mine ' in said['generate'][1] and 'mine/loss.svg' in text,
