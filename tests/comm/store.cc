@@ -296,13 +296,10 @@ TEST_CASE("ranks that plan different things all learn which one differs", "[comm
   };
   std::vector<Difference> const differences{
       {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
-       "with the "
-       "same "
-       "options and files",
+       "with the same options and files",
        [](PlanOptions& options) { options.rules.push_back({.axis = "vocab"}); }},
       {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
-       "with the "
-       "same options and files",
+       "with the same options and files",
        [](PlanOptions& options) { options.by_phase = true; }},
       {"plan 'rows': rank 2 has another mesh, rules, owners or dims than rank 0: start all ranks "
        "with the same options and files",
@@ -329,6 +326,9 @@ TEST_CASE("ranks that plan different things all learn which one differs", "[comm
       Serial runtime;
       TensorStore<Serial> store(runtime, link_of(transfers));
       PlanOptions options = options_for(3, layouts[2]);
+      if (contains(difference.text,
+                   "owners"))  // tiles of other sizes are asked for in other numbers
+        options.owners = [](std::string_view, Index) { return TileOwners::by_rules; };
       if (comm.rank() == 2) difference.change(options);
       (void)compile_part(rows.graph, store, options);
     });
