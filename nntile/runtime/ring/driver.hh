@@ -134,6 +134,13 @@ class Driver {
     return true;
   }
 
+  /// The same for the body of a task, of those that are part of it.
+  void help_body_once() {
+    support::DefaultFloatEnvironment const environment;
+    (void)machine_.help(domain_.worker, *domain_.family);
+    hand_on_from_body();
+  }
+
   /// The first unfinished task that a host access to the buffer has to wait for, if any.
   Reference next_user(support::Buffer const& buffer, Access access) {
     Reference found = next_of(reclaim_.users(buffer), access);
@@ -161,6 +168,9 @@ class Driver {
     Spin<Policy> spin(machine_.options.oversubscribed);
     while (!over())
       if (!advance_in_body(spin)) sleep_in_body(target());
+    hand_on_from_body();
+  }
+  void hand_on_from_body() {
     if (machine_.scheduler.keeps_some(domain_.worker)) machine_.parking.wake(1);
   }
 

@@ -134,7 +134,7 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     if (event.runtime == nullptr || submission_.over(event.sequence)) return true;
     check_stack(machine_.scheduler.worker(worker()).stack, "ring");
     (void)machine_.tokens.poll(machine_.thread.is_driver());
-    if (machine_.scheduler.workers() == 1) (void)machine_.help(worker(), *this);
+    submission_.driver.help_body_once();  // all others may be inside bodies that ask likewise
     submission_.driver.reclaim().collect();
     return submission_.over(event.sequence);
   }
