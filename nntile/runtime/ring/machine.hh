@@ -265,15 +265,16 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
 
   /// Makes a task of a domain beside the root available to all: called by its submitter.
   [[gnu::noinline]] void offer(Domain<Policy>& domain, Hot const& slot) {
-    queue(domain.worker, domain, slot);
+    (void)queue(domain.worker, domain, slot);
     parking.wake(1);
     bodies.wake_all();
   }
-  void queue(std::uint32_t self, Domain<Policy>& domain, Hot const& slot) {
+  /// Whether it is in the deque of `self` now.
+  bool queue(std::uint32_t self, Domain<Policy>& domain, Hot const& slot) {
     auto const [level, worker] = std::pair<std::uint8_t, std::int16_t>{slot.level, slot.worker};
     Domain<Policy>& place = domain.place_of(slot);
     ReadyTask const task = place.task(slot);
-    if (!place.offers.offer(slot_of(task), group_of_worker(worker))) return;
+    if (!place.offers.offer(slot_of(task), group_of_worker(worker))) return false;
     if (worker < -1)
       give_named(task, level, worker);
     else if (worker >= 0)
@@ -281,7 +282,8 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
     else if (self == outside)
       scheduler.push_shared(task, level);
     else
-      scheduler.push_local(self, task, level);
+      return scheduler.push_local(self, task, level);
+    return false;
   }
 
   template <class Timed = NotTimed>

@@ -134,9 +134,12 @@ template <class Policy> class Scheduler {
     queue.load(std::memory_order_acquire)->push(task);
   }
 
-  /// Makes a slot's task available, to this worker first unless it has a priority.
-  void push_local(std::uint32_t self, ReadyTask task, std::uint8_t level) {
-    if (level != normal_level || !workers_[self].deque.push(task)) push_shared(task, level);
+  /// Makes a slot's task available, to this worker first unless it has a priority; whether it is in
+  /// the worker's deque.
+  bool push_local(std::uint32_t self, ReadyTask task, std::uint8_t level) {
+    if (level == normal_level && workers_[self].deque.push(task)) return true;
+    push_shared(task, level);
+    return false;
   }
 
   /// Makes a task of a flight available, to this worker first if the program has no priorities.

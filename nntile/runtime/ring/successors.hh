@@ -46,8 +46,9 @@ template <class Policy> struct Successors {
   }
 };
 
-/// The same in another domain, where none is kept: a body that waits must find it. No other
-/// thread is woken for the first, which the worker is about to take.
+/// The same in another domain, where none is kept: a body that waits must find it. No other thread
+/// is woken for one in the worker's deque: the worker is about to take it, or wakes one when it
+/// goes back into a body.
 template <class Policy> struct ChildSuccessors {
   static constexpr std::uint32_t outside = Machine<Policy>::outside;
   using BesideRoot = void;  // edges may lead to borrowed slots
@@ -55,15 +56,16 @@ template <class Policy> struct ChildSuccessors {
   Machine<Policy>& machine;
   Domain<Policy>& domain;
   std::uint32_t self;
-  std::uint32_t shared = 0;
+  std::uint32_t ready_now = 0;
+  bool keeps_one = false;
 
   void ready(HotSlot<Policy>& slot) {
-    machine.queue(self, domain, slot);
-    ++shared;
+    keeps_one |= machine.queue(self, domain, slot);
+    ++ready_now;
   }
   void ended(Reference task) { machine.parking.completed(domain.name_of(task)); }
   void end() {
-    if (std::uint32_t const others = shared - (self != outside && shared != 0); others != 0)
+    if (std::uint32_t const others = ready_now - (keeps_one ? 1u : 0u); others != 0)
       machine.parking.wake(others);
     machine.bodies.wake_all();
   }
