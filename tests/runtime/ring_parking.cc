@@ -44,7 +44,9 @@ struct Yard {
   /// The state of a thread that decides its next steps: the exploration merges histories that agree
   /// in it.
   enum class At : std::uint64_t { looking, about_to_sleep, holding, starting, waiting, over };
+  static inline bool remembers = false;  // more than that decides
   static void know(At at, bool slept) {
+    if (remembers) return;
     Interleavings::current->forget(2 * static_cast<std::uint64_t>(at) + (slept ? 1 : 0));
   }
 
@@ -85,14 +87,24 @@ struct Yard {
     static std::uint32_t workers() { return 2; }
     static bool paused() { return false; }
   };
-  struct NoTokens {
+  /// Polls end all.
+  struct Tokens {
     static std::uint64_t polls() { return 0; }
-    static bool poll(bool) { return false; }
+    bool poll(bool) {
+      if (!opened) return false;
+      std::uint64_t const ends = open.exchange(0, seq_cst);
+      ended += ends;
+      return ends != 0;
+    }
     static bool due(bool) { return false; }
     std::uint64_t outstanding() const {
+      if (opened) return open.load(seq_cst);
       return driver_naps && Interleavings::current->routine() == 0 ? 1 : 0;
     }
     bool driver_naps = false;  // the first routine may wake up by itself
+    bool opened = false;       // some are
+    std::uint64_t ended = 0;
+    test::StepAtomic<std::uint64_t> open{0};
   };
   struct Options {
     bool own_driver = false, oversubscribed = true, pin = false;
@@ -122,7 +134,7 @@ struct Yard {
   Yard& machine{*this};
   Options options;
   Queue scheduler;
-  NoTokens tokens;
+  Tokens tokens;
   PendingTable pending;
   NoWindow window;
   static std::uint64_t name_of(Reference producer) { return std::uint64_t{1} << 32 | producer; }
@@ -174,6 +186,11 @@ struct Yard {
     driver.block_until(over, [] { return target; });
     drives = 0;
   }
+  /// Runs the entry of an asynchronous task, and goes away.
+  void open_token() {
+    tokens.open.store(1, seq_cst);
+    parking.wake(1);
+  }
   bool somebody_sleeps() const {
     return scheduler.at[0] == At::about_to_sleep || scheduler.at[1] == At::about_to_sleep;
   }
@@ -215,7 +232,7 @@ template <class Start> void try_all(std::uint64_t tasks, Start start) {
       },
       [&] {
         stuck += yard->drives != 0 ? 1 : 0;
-        left += yard->taken != tasks && yard->somebody_sleeps() ? 1 : 0;
+        left += yard->taken + yard->tokens.ended != tasks && yard->somebody_sleeps() ? 1 : 0;
       });
   INFO(exploration.points() << " points, " << exploration.ends() << " ends");
   CHECK(exploration.ends() > 0);
@@ -268,6 +285,16 @@ TEST_CASE("no order of a driver that takes two tasks and a sleeper leaves one of
 
 TEST_CASE("no order leaves a driver asleep beside the task that it waits for", "[runtime][ring]") {
   try_driver(2, [](Yard& yard) { yard.driver_ends_target = yard.endless = true; });
+}
+
+TEST_CASE("no order leaves a worker asleep beside a token that nobody polls", "[runtime][ring]") {
+  Yard::remembers = true;
+  try_all(1, [](Interleavings& routines, Yard& yard) {
+    yard.tokens.opened = true;
+    routines.spawn([&yard] { yard.open_token(); });
+    routines.spawn([&yard] { yard.work(1); });
+  });
+  Yard::remembers = false;
 }
 
 TEST_CASE("as many sleepers wake as there are tasks", "[runtime][ring]") {

@@ -184,8 +184,9 @@ class Driver {
   }
 
   void sleep_in_body(Reference awaited) {
-    machine_.sleep(*domain_.family, nap_of(machine_.tokens),
-                   [&] { return domain_.finishing(awaited); });
+    machine_.sleep(
+        *domain_.family, [this] { return nap_of(machine_.tokens); },
+        [&] { return domain_.finishing(awaited); });
   }
 
   [[noreturn]] void refuse_to_wait() const {

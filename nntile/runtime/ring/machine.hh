@@ -118,12 +118,12 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
     run_child(self, *domain, slot);
     return true;
   }
-  /// Sleeps until something of it may be ready, or has ended. over(): what the body waits for ends
-  /// now, or has.
-  template <class Over> void sleep(Family<Policy>& family, std::int64_t nap, Over over) {
+  /// Sleeps until something of it may be ready, or has ended; at most for nap(), as a token may
+  /// have been opened before the announcement. over(): what the body waits for ends now, or has.
+  template <class Nap, class Over> void sleep(Family<Policy>& family, Nap nap, Over over) {
     std::uint64_t const round = bodies.announce();
     auto const offers_some = [](Domain<Policy>& below) { return below.offers.any(); };
-    if (!over() && !family.each_below(offers_some)) return bodies.sleep(round, nap);
+    if (!over() && !family.each_below(offers_some)) return bodies.sleep(round, nap());
     bodies.cancel();
     Policy::Clock::yield_core();
   }

@@ -118,19 +118,19 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
 
   /// Polls or sleeps. A thread that sleeps because another one polls checks `polling` after it has
   /// announced itself; the other one clears `polling` before it looks for sleepers to take the
-  /// polls over (see find), so one of the two sees the other.
+  /// polls over (see find), so one of the two sees the other. So do this thread and one that opens
+  /// a token, which looks for sleepers behind that.
   void wait() {
-    bool const wanted = nap_of(machine_.tokens) >= 0;
-    bool const polls = wanted && !machine_.polling.exchange(true);
+    bool const polls = nap_of(machine_.tokens) >= 0 && !machine_.polling.exchange(true);
     if (polls) poll();
     machine_.parking.announce(kind_);
-    std::int64_t const nap = polls ? nap_of(machine_.tokens) : -1;
-    bool const nobody_polls = wanted && !polls && !machine_.polling.load();
+    std::int64_t const nap = nap_of(machine_.tokens);
+    bool const nobody_polls = nap >= 0 && !polls && !machine_.polling.load();
     if (nobody_polls || machine_.scheduler.paused() || machine_.scheduler.any(self_) ||
         machine_.stop.load()) {
       machine_.parking.cancel(kind_);
       Policy::Clock::yield_core();  // a push or a pop may be in progress on a preempted thread
-    } else if (nap >= 0) {
+    } else if (polls && nap >= 0) {
       machine_.parking.nap(nap, kind_);
     } else {
       machine_.parking.sleep(kind_);
