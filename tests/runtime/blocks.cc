@@ -253,6 +253,19 @@ TEST_CASE("blocks run on workers of the kind that their task names", "[runtime][
   ring.wait_all();
 }
 
+TEST_CASE("blocks wake the sleeping workers of their kind", "[runtime][blocks]") {
+  Ring ring({6, true, false}, {}, {.cube = 2});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all are asleep
+  Meeting meeting;
+  meeting.open = false;
+  meet(ring, meeting, 2, {any_of(WorkerKind::cube)});
+  for (int waited = 0; meeting.inside != 2 && waited < 20'000; ++waited)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(meeting.inside == 2);
+  meeting.open = true;
+  ring.wait_all();
+}
+
 TEST_CASE("a pause comes between the blocks of a task", "[runtime][blocks][pause]") {
   Ring ring({2, true, false});
   for (int round = 0; round < 20; ++round) {

@@ -36,8 +36,9 @@ template <class Policy> struct Blocks {
     if (machine.failures.any_marked() && machine.failures.cancel_if_marked(body))
       return machine.end_pending(task, self);
     std::uint32_t const count = BlockHeader::of(body.arguments).count;
-    if (machine.scheduler.open_blocks(task, count, task.worker, &run))
-      return machine.parking.wake(count);
+    std::int16_t const worker = task.worker;  // the task may be over once its blocks are open
+    if (machine.scheduler.open_blocks(task, count, worker, &run))
+      return machine.wake_for(worker, count);
     (void)support::run_body(machine.failures, machine.tokens, body, nullptr,
                             machine.workspaces[self]);
     machine.end_pending(task, self);

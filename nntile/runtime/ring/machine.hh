@@ -174,10 +174,14 @@ template <class Policy> class Machine : public FlightTasks<Policy> {
 
   [[gnu::noinline]] void give_named(ReadyTask ready, std::uint8_t level, std::int16_t worker) {
     scheduler.push_named(ready, level, worker);
-    if (worker >= 0)
-      parking.wake(1);
+    wake_for(worker, 1);
+  }
+  /// Wakes up to `count` of the workers that may run what has that worker in its slot.
+  void wake_for(std::int16_t worker, std::uint32_t count) {
+    if (worker >= -1)
+      parking.wake(count);
     else
-      parking.wake_kind(1, scheduler.kind_of(worker));
+      parking.wake_kind(count, scheduler.kind_of(worker));
   }
 
   /// For a worker that has kept one task behind the other: one of their level that waits, if there
