@@ -174,6 +174,28 @@ TEMPLATE_LIST_TEST_CASE("wait_and_retire waits for a task in no order", "[runtim
   }
 }
 
+TEMPLATE_TEST_CASE("wait_and_retire waits for a task that accesses a region in no order",
+                   "[runtime][reordered]", Serial, test::Threads, Ring) {
+  Gate gate, other_gate;
+  std::atomic<bool> ended{false};
+  TestType runtime(RuntimeOptions{std::is_same_v<TestType, Serial> ? 1 : 2, false, false});
+  auto const buffer = runtime.allocate(64);
+  auto const region = runtime.region(buffer, {0, 32, {}});
+  auto const other = runtime.region(buffer, {32, 32, {}});
+  (void)hold(runtime, other_gate, other, unordered);  // is not waited for
+  (void)hold(runtime, gate, region, unordered);
+  std::thread outside([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ended = true;
+    gate.token.complete();
+  });
+  runtime.wait_and_retire(region);
+  CHECK(ended);
+  outside.join();
+  other_gate.token.complete();
+  runtime.wait_all();
+}
+
 TEMPLATE_LIST_TEST_CASE("a task in no order holds its buffer, however many others there are",
                         "[runtime][reordered]", Threaded) {
   Gate gate;

@@ -153,13 +153,13 @@ template <class Policy> class PendingTable {
     return no_reference;
   }
 
-  /// One that has not ended and names the buffer or a region of it; no_reference if there is none.
-  /// Submitter only.
-  Reference naming(support::Buffer const& whole) const {
+  /// One that has not ended and names the record, or a region of that buffer; no_reference if there
+  /// is none. Submitter only.
+  Reference naming(support::Buffer const& named) const {
     for (std::uint32_t i = 0; i < count(); ++i)
       if (R const* const pending = open_at(i))
         for (Use<support::Buffer*> const& use : pending->body.uses)
-          if (&support::whole_of(*use.handle) == &whole)
+          if (use.handle == &named || &support::whole_of(*use.handle) == &named)
             return reference_to_pending(pending->index);
     return no_reference;
   }

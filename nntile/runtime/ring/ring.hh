@@ -392,9 +392,13 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     if (!has_users(buffer)) machine_.table.leave_ranges(buffer);
     root_.driver.reclaim().retire(buffer);
   }
-  bool has_users(support::Buffer const& buffer) {
+  bool has_users(support::Buffer& buffer) {
     return root_.driver.next_user(buffer, Access::write) != detail::ring::no_reference ||
-           (buffer.is(support::Buffer::unordered) && !is_unused(buffer));
+           (some_in_no_order(buffer) && !is_unused(buffer));
+  }
+  /// Whether some task may access it in no order: of a region the buffer says so.
+  static bool some_in_no_order(support::Buffer& buffer) {
+    return support::whole_of(buffer).is(support::Buffer::unordered);
   }
   bool is_unused(support::Buffer const& buffer) { return root_.driver.reclaim().is_unused(buffer); }
   support::Buffer* find_in_heaps(void const* byte) { return allocator_.find(byte); }
@@ -405,11 +409,11 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
   }
   /// For the end of who lends the memory, which goes behind it: a paused ring resumes rather than
   /// refuse.
-  void wait_until_unused(support::Buffer const& buffer) {
+  void wait_until_unused(support::Buffer& buffer) {
     root_.driver.reclaim().collect();
     if (machine_.scheduler.paused() && has_users(buffer)) root_.driver.resume();
     wait_for_uses(buffer, Access::write);
-    if (!buffer.is(support::Buffer::unordered)) return;
+    if (!some_in_no_order(buffer)) return;
     auto& driver = root_.driver;
     auto const over = [&] {
       driver.reclaim().collect();
