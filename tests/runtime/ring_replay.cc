@@ -291,6 +291,10 @@ TEST_CASE("a recording checks its tasks", "[runtime][ring]") {
   ProgramParameter const wrong_task{1, 0, 0, 0}, wrong_byte{0, 0, 0, 1};
   for (auto const* task : {&no_codelet, &no_entry, &out})
     REQUIRE_THROWS_AS(ring.record({task, 1}, 2), ValueError);
+  Use<Binding> const cast[] = {{1, Access::read}, {0, static_cast<Access>(9)}};
+  ProgramTask const no_access{&put_codelet, cast, {}, {}, {}};
+  REQUIRE_THROWS_WITH(ring.record({&no_access, 1}, 2),
+                      Catch::Matchers::Contains("binding 0: 9 is no access"));
   REQUIRE_THROWS_AS(ring.record({&fine, 1}, 2, {&wrong_task, 1}), ValueError);
   REQUIRE_THROWS_AS(ring.record({&fine, 1}, 2, {&wrong_byte, 1}), ValueError);
 }

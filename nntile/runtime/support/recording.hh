@@ -12,6 +12,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/error.hh"
+#include "nntile/runtime/support/buffer_state.hh"
 #include "nntile/runtime/support/failures.hh"
 
 namespace nntile::support {
@@ -36,16 +37,19 @@ inline std::span<ProgramTask const> check_entries(std::span<ProgramTask const> t
   return tasks;
 }
 
-/// Throws ValueError for a binding that is out of bounds.
+/// Throws ValueError for a binding that is out of bounds, or whose access is none.
 inline void check_bindings(std::span<ProgramTask const> tasks, std::uint32_t binding_count) {
   if (tasks.size() >= 1u << 29 || binding_count >= 1u << 29)
     throw ValueError(concat("record: ", tasks.size(), " tasks, ", binding_count,
                             " bindings, where fewer than 2^29 of each are possible"));
   for (std::size_t number = 0; number < tasks.size(); ++number)
-    for (Use<Binding> const& use : tasks[number].uses)
+    for (Use<Binding> const& use : tasks[number].uses) {
       if (use.handle >= binding_count)
         throw ValueError(concat(recorded_name(tasks, number), "uses binding ", use.handle, " of ",
                                 binding_count));
+      if (!is_access(use.access))
+        check_access(use.access, concat(recorded_name(tasks, number), "binding ", use.handle));
+    }
 }
 
 /// Returns the bytes of a parameter block. Throws ValueError for a parameter that is out of bounds.
@@ -109,7 +113,8 @@ struct Recorded {
   bool asynchronous = false;                // some task ends by a token
 
   Recorded() = default;
-  /// Leaves `patches` empty. Throws ValueError for a binding or a parameter that is out of bounds.
+  /// Leaves `patches` empty. Throws ValueError for a binding or a parameter that is out of bounds,
+  /// and for what is no access.
   Recorded(std::span<ProgramTask const> tasks, std::uint32_t bindings,
            std::span<ProgramParameter const> parameters)
       : binding_count(bindings) {
