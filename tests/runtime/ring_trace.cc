@@ -245,6 +245,16 @@ TEST_CASE("scopes are traced with what they held and the peak of their heap",
   CHECK(ring.trace().heaps().empty());
 }
 
+TEST_CASE("scopes whose lines are not known are reported together", "[runtime][ring][trace]") {
+  TracedRing ring({.workers = 1});
+  for (int i = 0; i < 2; ++i) {
+    ring.open_scope(Lifetime::step, {});
+    ring.close_scope(Lifetime::step);
+  }
+  CHECK(scope_memory(ring.trace()).size() == 1);
+  CHECK(scope_report(ring.trace()).find("?:0\n") != std::string::npos);
+}
+
 TEST_CASE("an allocation is noted before another thread may drive", "[runtime][ring][trace]") {
   BasicRing<HookedPolicy> ring({.workers = 1});
   ring.open_scope(Lifetime::step);

@@ -97,13 +97,22 @@ struct ScopeMemory {
   std::size_t peak = 0;   // of its heap, while one of them was open
 };
 
+namespace detail {
+
+/// The file of a line that opens scopes; "?" where that is not known.
+inline std::string_view file_of(CallSite const& site) {
+  return site.file != nullptr ? site.file : "?";
+}
+
+}  // namespace detail
+
 /// In the order of their first scopes. Cost: scopes by lines.
 inline std::vector<ScopeMemory> scope_memory(RingTrace const& trace) {
   std::vector<ScopeMemory> sites;
   for (TracedScope const& scope : trace.scopes()) {
     auto const same = [&](ScopeMemory const& site) {
       return site.lifetime == scope.lifetime && site.site.line == scope.site.line &&
-             std::string_view(site.site.file) == scope.site.file;
+             detail::file_of(site.site) == detail::file_of(scope.site);
     };
     auto at = std::find_if(sites.begin(), sites.end(), same);
     if (at == sites.end()) at = sites.insert(at, ScopeMemory{scope.site, scope.lifetime});
@@ -125,7 +134,7 @@ inline std::string scope_report(RingTrace const& trace) {
     std::snprintf(text, sizeof text, "%-9s %9llu %10llu %14zu %14zu  ", name_of(site.lifetime),
                   static_cast<unsigned long long>(site.opened),
                   static_cast<unsigned long long>(site.buffers), site.bytes, site.peak);
-    report += concat(text, site.site.file, ":", site.site.line, "\n");
+    report += concat(text, detail::file_of(site.site), ":", site.site.line, "\n");
   }
   return report;
 }
