@@ -150,6 +150,23 @@ TEMPLATE_LIST_TEST_CASE("errors name the lines of a body's scopes", "[runtime][n
   });
 }
 
+TEMPLATE_LIST_TEST_CASE("a body opens no scope of a number that is no lifetime",
+                        "[runtime][nesting_scopes]", NestingRuntimes) {
+  on_each<TestType>([](auto& runtime) {
+    for (int const number : {5, 17, 255}) {
+      auto const lifetime = static_cast<Lifetime>(number);
+      std::string opened, closed;
+      runtime.wait(runtime.orchestrate([&](auto& nested) {
+        opened = message_of<ValueError>([&] { nested.open_scope(lifetime); });
+        closed = message_of<LifetimeError>([&] { nested.close_scope(lifetime); });
+      }));
+      CHECK(opened == concat("open_scope: ", number, " is no lifetime"));
+      CHECK(contains(closed, "no open scope"));
+    }
+    runtime.wait_all();
+  });
+}
+
 TEMPLATE_LIST_TEST_CASE("a buffer of a body is refused behind its task, and by other bodies",
                         "[runtime][nesting_scopes]", NestingRuntimes) {
   on_each<TestType>([](auto& runtime) {

@@ -69,7 +69,8 @@ template <class Policy> class Nest final : public support::NestedCalls, public F
     retire_one(handle);
   }
   ScopeName open_scope(Lifetime lifetime, CallSite site) {
-    if (lifetime != Lifetime::persistent) prepare_heap(lifetime);
+    support::Scopes::check_open(lifetime);  // of others there is no heap
+    prepare_heap(lifetime);
     support::Scope& scope = buffers_.open_scope(lifetime, site);
     heaps_->open_scope(scope);
     return {scope.number};

@@ -29,11 +29,15 @@ class Scopes {
   void reserve(std::size_t count) { scopes_.reserve(count); }
 
   /// Throws LifetimeError for `persistent`, ValueError for what is no lifetime.
-  Scope& open(Lifetime lifetime, CallSite site) {
+  static void check_open(Lifetime lifetime) {
     if (lifetime == Lifetime::persistent)
       throw LifetimeError("open_scope: persistent buffers belong to no scope");
     if (lifetime > Lifetime::staging)
       throw ValueError(concat("open_scope: ", static_cast<int>(lifetime), " is no lifetime"));
+  }
+  /// Throws what check_open does, std::bad_alloc.
+  Scope& open(Lifetime lifetime, CallSite site) {
+    check_open(lifetime);
     if (++number_ == 0) ++number_;
     return scopes_.emplace_back(Scope{lifetime, number_, 0, 0, site});
   }
