@@ -372,6 +372,13 @@ TEST_CASE("room beyond the machine's memory is refused before any is taken",
                  "RingCapacities::tokens of 1048576"));
   CHECK(contains(refused({.operands = most, .tokens = 1u << 20}),
                  "RingCapacities::tokens of 1048576"));
+  if (std::size_t const count = support::physical_memory() / 104 + 1; count < most) {
+    auto const operands = static_cast<std::uint32_t>(count);
+    CHECK(contains(refused({.operands = operands}),
+                   concat("RingCapacities::operands of ", count, " need 104 bytes each, " + text)));
+    CHECK(contains(refused({.replays = 1, .program = {.bindings = operands}}),
+                   concat("RingCapacities::program.bindings of ", count)));
+  }
   CHECK(contains(refused({.records = 1u << 31}),
                  "RingCapacities::records of 2147483648 need 240 bytes each, " + text));
   CHECK(contains(refused({.replays = 64, .program = {.prepared = 1u << 30}}),

@@ -118,18 +118,20 @@ inline void check_memory(RingCapacities const& capacities) {
     support::check_room("ring: RingCapacities::", name, count, bytes);
   };
   check("buffers", capacities.buffers, 240);
-  check("records", capacities.records, 240);  // at least: each heap lists its own beside
-  std::size_t const token = 1000, operand = 16;
+  check("records", capacities.records, 240);     // at least: each heap lists its own beside
+  std::size_t const token = 1000, operand = 24;  // a use and a pointer
   check("tokens", capacities.tokens,
         token + capacities.argument_bytes + capacities.operands * operand);
-  check("operands", capacities.operands, operand);
   ProgramCapacity const& program = capacities.program;
+  bool const bound = program.bindings > capacities.operands;
+  check(bound ? "program.bindings" : "operands", bound ? program.bindings : capacities.operands,
+        operand + 80);  // and the tasks to wait for
   std::uint64_t const replays = capacities.replays;
   check("program.prepared of all replays", replays * program.prepared,
         token + program.operands * operand);
   check("program.tasks of all replays", replays * program.tasks, 16);
   check("program.lines of all replays", replays * program.lines, 64);
-  check("program.bindings of all replays", replays * program.bindings, operand);
+  check("program.bindings of all replays", replays * program.bindings, 16);
   check("replays", replays, std::max<std::size_t>(program.varying, 1));
 }
 
