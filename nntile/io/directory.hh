@@ -38,12 +38,14 @@ inline bool is_basename(std::string_view name) {
 
 /// Whether there is anything under this name; a dangling link counts.
 inline bool path_exists(std::string const& path) {
+  detail::check_path(FileStep::stat, path);
   struct stat status{};
   return ::lstat(path.c_str(), &status) == 0;
 }
 
 /// Whether there is a directory under this name; a link to one counts.
 inline bool is_directory(std::string const& path) {
+  detail::check_path(FileStep::stat, path);
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
@@ -92,12 +94,11 @@ inline void make_directories(std::string const& path, Fault const* fault = nullp
 /// Names in a directory, sorted, without "." and "..".
 inline std::vector<std::string> list_directory(std::string const& path,
                                                Fault const* fault = nullptr) {
-  std::size_t bytes = 0;
-  int const forced = fault == nullptr ? 0 : fault->ask(FileStep::list, path, bytes);
-  std::unique_ptr<DIR, int (*)(DIR*)> const directory(
-      forced != 0 ? nullptr : ::opendir(path.c_str()), ::closedir);
-  if (directory == nullptr)
-    detail::throw_system(FileStep::list, path, forced != 0 ? forced : errno);
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(nullptr, ::closedir);
+  detail::retry(fault, FileStep::list, path, [&] {
+    directory.reset(::opendir(path.c_str()));
+    return directory == nullptr ? -1 : 0;
+  });
   std::vector<std::string> names;
   errno = 0;
   while (dirent const* const entry = ::readdir(directory.get())) {
@@ -113,12 +114,14 @@ inline std::vector<std::string> list_directory(std::string const& path,
 /// Gives a file or directory another name; a file under the new name is replaced in one step.
 inline void rename_path(std::string const& from, std::string const& to,
                         Fault const* fault = nullptr) {
+  detail::check_path(FileStep::rename, from);
   detail::retry(fault, FileStep::rename, to, [&] { return ::rename(from.c_str(), to.c_str()); });
 }
 
 /// Swaps two names in one step. Returns false where the file system cannot.
 inline bool exchange_paths(std::string const& a, std::string const& b,
                            Fault const* fault = nullptr) {
+  for (std::string const* const path : {&a, &b}) detail::check_path(FileStep::exchange, *path);
 #ifdef RENAME_EXCHANGE
   std::size_t bytes = 0;
   int const forced = fault == nullptr ? 0 : fault->ask(FileStep::exchange, b, bytes);
@@ -128,7 +131,7 @@ inline bool exchange_paths(std::string const& a, std::string const& b,
   if (code != EINVAL && code != ENOSYS && code != ENOTSUP)
     detail::throw_system(FileStep::exchange, b, code);
 #else
-  static_cast<void>(a), static_cast<void>(b), static_cast<void>(fault);
+  static_cast<void>(fault);
 #endif
   return false;
 }
@@ -136,6 +139,7 @@ inline bool exchange_paths(std::string const& a, std::string const& b,
 /// Removes a file, a link (not what it points to), or a directory with everything in it. Nothing
 /// there is no error.
 inline void remove_tree(std::string const& path, Fault const* fault = nullptr) {
+  detail::check_path(FileStep::remove, path);
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return;
   bool const directory = S_ISDIR(status.st_mode);
@@ -191,6 +195,7 @@ class DirectoryLock {
 /// Throws Error where the name exists and is not a regular file's: a rename would replace a device,
 /// pipe, socket or link, /dev/stdout for example.
 inline void check_replaceable(std::string const& path) {
+  detail::check_path(FileStep::create, path);
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
   char const* const kind = S_ISDIR(status.st_mode)   ? "directory"

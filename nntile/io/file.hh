@@ -35,10 +35,19 @@ using nntile::detail::FileSizeSignalGuard;
                      std::generic_category().message(code), advice_for(code)));
 }
 
+/// Throws Error for a path with a NUL byte, of which the system sees what is before it alone:
+/// another file's.
+inline void check_path(FileStep step, std::string const& path) {
+  if (path.find('\0') != std::string::npos)
+    throw Error(concat(name_of(step), ' ', path_in_quotes(path),
+                       ": a NUL byte, which no path holds; leave it out"));
+}
+
 /// Runs `call` until it succeeds or fails for another reason than a signal; returns its value,
 /// throws at -1.
 template <class Call>
 auto retry(Fault const* fault, FileStep step, std::string const& path, Call call) {
+  check_path(step, path);
   for (;;) {
     std::size_t bytes = 0;
     int const forced = fault == nullptr ? 0 : fault->ask(step, path, bytes);

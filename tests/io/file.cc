@@ -48,6 +48,29 @@ TEST_CASE("what cannot be opened is named with the reason", "[io][file]") {
   CHECK_THAT(thrown([&] { File::open(scratch / "pipe"); }), Contains("not a regular file"));
 }
 
+TEST_CASE("a path with a NUL byte is refused, not cut there", "[io][file]") {
+  Scratch const scratch;
+  put(scratch / "a", "kept");
+  std::string const file = (scratch / "a") + std::string("\0b", 2);
+  std::string const folder = scratch.path() + std::string("\0b", 2);
+  auto const refused = Contains("a\\x00b': a NUL byte");
+  CHECK_THAT(thrown([&] { File::open(file); }), refused);
+  CHECK_THAT(thrown([&] { write_file(file, "new"); }), refused);
+  CHECK_THAT(thrown([&] { remove_tree(file); }), refused);
+  CHECK_THAT(thrown([&] { rename_path(file, scratch / "c"); }), Contains("NUL"));
+  CHECK_THAT(thrown([&] { rename_path(scratch / "a", file); }), refused);
+  CHECK_THAT(thrown([&] { exchange_paths(scratch / "a", file); }), refused);
+  for (auto const call : {+[](std::string const& path) { (void)list_directory(path); },
+                          +[](std::string const& path) { (void)make_directory(path); },
+                          +[](std::string const& path) { (void)make_directories(path); },
+                          +[](std::string const& path) { (void)is_directory(path); },
+                          +[](std::string const& path) { (void)path_exists(path); },
+                          +[](std::string const& path) { remove_tree(path); }})
+    CHECK_THAT(thrown([&] { call(folder); }), Contains("\\x00b': a NUL byte"));
+  CHECK(get(scratch / "a") == "kept");
+  CHECK(list_directory(scratch.path()).size() == 1);
+}
+
 TEST_CASE("short reads, short writes and signals are carried to the end", "[io][file]") {
   Scratch const scratch;
   int asked = 0;
@@ -61,6 +84,8 @@ TEST_CASE("short reads, short writes and signals are carried to the end", "[io][
   std::string out(10, ' ');
   File::open(scratch / "a", &fault).read_at(0, std::as_writable_bytes(std::span(out)));
   CHECK(out == "0123456789");
+  asked = 1;  // a signal comes first
+  CHECK(list_directory(scratch.path(), &fault) == std::vector<std::string>{"a"});
 }
 
 TEST_CASE("a full disk is an error that says so", "[io][file]") {
