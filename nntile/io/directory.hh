@@ -36,11 +36,14 @@ inline bool is_basename(std::string_view name) {
          name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
-/// Whether there is anything under this name; a dangling link counts.
+/// Whether there is anything under this name; a dangling link counts. Throws Error where that
+/// cannot be seen: a directory on the way that this user may not enter, a disk that fails.
 inline bool path_exists(std::string const& path) {
-  detail::check_path(FileStep::stat, path);
-  struct stat status{};
-  return ::lstat(path.c_str(), &status) == 0;
+  return detail::retry(nullptr, FileStep::stat, path, [&] {
+           struct stat status{};
+           if (::lstat(path.c_str(), &status) == 0) return 1;
+           return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+         }) == 1;
 }
 
 /// Whether there is a directory under this name; a link to one counts.

@@ -232,6 +232,31 @@ TEST_CASE("a directory that cannot be written is named before anything is comput
   CHECK(good_step(scratch.path()) == 100);
 }
 
+TEST_CASE("a checkpoint that cannot be looked into is an error, not passed over",
+          "[io][checkpoint_faults]") {
+  Scratch const scratch;
+  start(scratch);
+  {
+    CheckpointDirectory directory(scratch.path());
+    save_step(directory, 200);
+  }
+  ::chmod(scratch.path().c_str(), 0755);
+  std::string const newest = scratch / "step-0000000200";
+  ::chmod(newest.c_str(), 0);
+  int const status = in_child([&] {
+    constexpr uid_t nobody = 65534;  // root looks everywhere
+    if (::geteuid() == 0 && ::setuid(nobody) != 0) return 3;
+    std::string const refused = "step-0000000200/manifest.json': Permission denied; give";
+    for (std::string const& text : {thrown([&] { (void)latest_checkpoint(scratch.path()); }),
+                                    thrown([&] { (void)checkpoint_steps(scratch.path()); })})
+      if (text.find(refused) == std::string::npos) return 1;
+    return 0;
+  });
+  ::chmod(newest.c_str(), 0755);
+  CHECK(status == 0);
+  CHECK(good_step(scratch.path()) == 200);
+}
+
 TEST_CASE("a read-only file system is named", "[io][checkpoint_faults]") {
   Scratch const scratch;
   start(scratch);
