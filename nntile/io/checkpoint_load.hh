@@ -16,11 +16,18 @@ enum class Part : std::uint8_t { all, model };
 class Checkpoint {
  public:
   /// Reads the manifest and compares the sizes of the files that have the part. Throws FormatError
-  /// when something was changed or is missing, Error when it cannot be read.
+  /// when something was changed or is missing, Error when it cannot be read. With the link of a
+  /// store, all ranks call it together, and where one throws all do, as load() has it.
   static Checkpoint open(std::string const& path, Fault const* fault = nullptr,
-                         Part part = Part::all) {
-    return detail::with_memory_for("read checkpoint", path,
-                                   [&] { return Checkpoint(path, fault, part); });
+                         Part part = Part::all, RankLink const& link = {}) {
+    return detail::with_memory_for("read checkpoint", path, [&] {
+      std::optional<Checkpoint> opened;
+      (void)exchange(link, concat("opening '", path, "'"), [&] {
+        opened.emplace(Checkpoint(path, fault, part));
+        return std::vector<std::byte>();
+      });
+      return std::move(*opened);
+    });
   }
 
   std::string const& path() const { return path_; }
@@ -64,8 +71,9 @@ class Checkpoint {
   /// missing, extra, of another dtype or shape, or changed; no target has been written to then.
   /// Bytes are checked once more as they are delivered, which leaves one case, a disk that returns
   /// something else the second time, in which some have.
-  /// With the link of a store, all ranks call it together: each verifies some of the files and
-  /// reads what its targets want, and where one throws all do, with its number.
+  /// With the link of a store, all ranks call it together, of what they opened so: each verifies
+  /// some of the files and reads what its targets want, and where one throws all do, with its
+  /// number.
   void load(std::span<TensorTarget const> targets, Part part = Part::all,
             RankLink const& link = {}) const {
     detail::with_memory_for("read checkpoint", path_, [&] {

@@ -43,14 +43,12 @@ class CheckpointDirectory {
   explicit CheckpointDirectory(std::string path, CheckpointOptions options = {},
                                RankLink const& link = {})
       : path_(std::move(path)), options_(options), link_(link) {
-    if (options_.keep < 1)
-      throw ValueError(
-          concat("checkpoints: keep is ", options_.keep, " where at least 1 is needed"));
-    on_first(concat("opening '", path_, "'"), [&] {
-      make_directories(path_, options_.fault);
-      lock_.emplace(path_, options_.fault);
-      recover();
-      probe();
+    (void)exchange(link_, concat("opening '", path_, "'"), [&] {
+      if (options_.keep < 1)
+        throw ValueError(
+            concat("checkpoints: keep is ", options_.keep, " where at least 1 is needed"));
+      if (link_.rank == 0) take_directory();
+      return std::vector<std::byte>();
     });
   }
 
@@ -205,6 +203,14 @@ class CheckpointDirectory {
       remove_tree(path, options_.fault);
     } catch (...) {  // whatever led here is reported instead
     }
+  }
+
+  /// Makes the directory, locks it, and has it ready for a save.
+  void take_directory() {
+    make_directories(path_, options_.fault);
+    lock_.emplace(path_, options_.fault);
+    recover();
+    probe();
   }
 
   /// Puts back what a commit without exchange had set aside, then removes everything that was not

@@ -238,3 +238,28 @@ TEST_CASE("what one rank cannot read fails on all", "[comm][checkpoints]") {
                             Contains("optimizer-00002-of-00003.safetensors'"));
   CHECK(thrown[2] == thrown[0]);
 }
+
+TEST_CASE("a rank that alone is refused a directory or a checkpoint keeps none waiting",
+          "[comm][checkpoints]") {
+  Scratch const scratch;
+  REQUIRE(train_all<Serial>(fsdp_3, scratch / "run", 1).size() == 1);
+  std::string const path = scratch / "run/step-0000000001";
+  io::Fault const broken{[](io::FileStep step, std::string const& at, std::size_t&) {
+    return step == io::FileStep::open && contains(at, "manifest.json") ? EIO : 0;
+  }};
+  LocalWorld world(3);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    bool const odd = comm.rank() == 1;
+    std::string const opened = message_of<Error>([&] {
+      (void)io::Checkpoint::open(path, odd ? &broken : nullptr, io::Part::all, link_of(transfers));
+    });
+    if (!contains(opened, odd ? "open '" : "': rank 1: open '")) throw Error(opened);
+    std::string const made = message_of<Error>([&] {
+      io::CheckpointDirectory(scratch / "new", {.keep = odd ? 0 : 2}, link_of(transfers));
+    });
+    if (!contains(made, odd ? "keep is 0" : "': rank 1: checkpoints: keep is 0")) throw Error(made);
+    comm.barrier();  // where all are, at one time
+  });
+  CHECK(thrown == Names(3));
+}

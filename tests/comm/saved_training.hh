@@ -71,7 +71,8 @@ std::uint64_t train_rank(C& comm, TinyGpt const& sizes, Layout const& layout,
   int done = 0;
   LogicalGraph first("first");
   if (auto const path = directory.latest()) {
-    auto const checkpoint = io::Checkpoint::open(*path, comm.rank() == 1 ? layout.fault : nullptr);
+    auto const checkpoint = io::Checkpoint::open(*path, comm.rank() == 1 ? layout.fault : nullptr,
+                                                 io::Part::all, store.link());
     checkpoint.load(io::targets_of(store, is_trained), io::Part::all, store.link());
     done = static_cast<int>(checkpoint.state().step);
     if (of.step.accumulates()) of.step.zero_gradients(first);
