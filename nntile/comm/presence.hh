@@ -23,12 +23,14 @@
 
 #include "nntile/comm/concept.hh"
 #include "nntile/core/error.hh"
+#include "nntile/core/threads.hh"
 
 namespace nntile {
 
 namespace detail {
 
-/// A file that this process alone holds until it ends; removed by the destructor.
+/// A file that this process alone holds until it ends; removed by the destructor, but not in a
+/// process that was forked since.
 class HeldFile {
  public:
   /// Creates it in that folder. Throws CommError.
@@ -44,12 +46,16 @@ class HeldFile {
   }
   HeldFile(HeldFile const&) = delete;
   HeldFile& operator=(HeldFile const&) = delete;
-  ~HeldFile() { ::unlink(path_.c_str()), ::close(file_); }
+  ~HeldFile() {
+    if (process_ == this_process()) ::unlink(path_.c_str());
+    ::close(file_);
+  }
 
   std::string const& path() const { return path_; }
 
  private:
   std::string path_;
+  pid_t const process_ = this_process();
   int file_ = -1;
 };
 

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 
 #include <filesystem>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "nntile/comm/local.hh"
 #include "nntile/comm/self.hh"
@@ -82,6 +84,21 @@ TEST_CASE("a file that its process removed is not abandoned", "[comm][presence]"
     CHECK_FALSE(detail::is_abandoned(path));
   }
   CHECK_FALSE(detail::is_abandoned(path));
+  CHECK(std::filesystem::is_empty(folder.path));
+}
+
+TEST_CASE("a process that was forked leaves its parent's file alone", "[comm][presence]") {
+  Folder const folder;
+  std::optional<detail::HeldFile> held(std::in_place, folder.path);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    held.reset();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  CHECK(std::filesystem::exists(held->path()));
+  CHECK_FALSE(detail::is_abandoned(held->path()));
+  held.reset();
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
