@@ -3,6 +3,7 @@
 // Reads a plan from a file.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -217,6 +218,8 @@ class PlanReader {
     plan.messages = get<std::int64_t>(root_, "messages");
     if (plan.ranks < 2 || plan.rank < 0 || plan.rank >= plan.ranks)
       fail("the part of rank ", plan.rank, " of ", plan.ranks);
+    if (plan.messages > INT64_MAX / 2)  // binding takes as many numbers again
+      fail("there are ", plan.messages, " messages, more than can be numbered");
   }
   TileHome tile_home(JsonView given, int ranks) const {
     auto const at = given.as<std::vector<Index>>();

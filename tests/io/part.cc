@@ -214,6 +214,11 @@ TEST_CASE("a part of another graph, a cut file and wrong numbers are one error",
   CHECK(contains(part_error(std::string(text).insert(node, "9"), job.graph),
                  "a send belongs to node 9"));
   CHECK(contains(error("\"messages\": ", "\"messages\": -"), "message 0 of -"));
+  std::size_t const messages = text.find("\"messages\": ") + 12;
+  std::string const beyond = std::to_string(std::int64_t{1} << 62);
+  CHECK(part_error(std::string(text).replace(messages, text.find(',', messages) - messages, beyond),
+                   job.graph) ==
+        "'p.json': there are " + beyond + " messages, more than can be numbered");
   std::size_t const options = text.find("\"options\": \"") + 12;
   CHECK(contains(part_error(std::string(text).replace(options, 1, "x"), job.graph),
                  "options of digest 'x"));
