@@ -199,13 +199,13 @@ class PlanReader {
   /// Reads the places of tensors, and the ranks that hold their tiles.
   void read_tensors(PlanData& plan) const {
     auto tensor = plan.tensors.begin();
+    int const ranks = is_part_ ? get<int>(root_, "ranks") : 1;
     for (JsonView const given : list(root_, "tensors")) {
       while (!tensor->used) ++tensor;  // as cut() has checked
       PlannedTensor& its = *tensor++;
       its.place = location(given).place;
       if (!is_part_ || !given.find("homes")) continue;
-      for (JsonView const home : list(given, "homes"))
-        its.homes.push_back(tile_home(home, get<int>(root_, "ranks")));
+      for (JsonView const home : list(given, "homes")) its.homes.push_back(tile_home(home, ranks));
       if (std::ssize(its.homes) != its.tiling.tile_count())
         fail("'", its.name, "' has homes of ", its.homes.size(), " tiles, and ",
              its.tiling.tile_count(), " tiles");
