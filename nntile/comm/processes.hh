@@ -176,11 +176,15 @@ class ProcessComm {
   }
   ProcessComm(ProcessComm const&) = delete;
   ProcessComm& operator=(ProcessComm const&) = delete;
+  /// In a process that was forked since, the rank goes on.
   ~ProcessComm() {
-    std::atomic_ref(world_.at(rank_).state).store(detail::ProcessState::ended);
+    detail::ProcessRank& own = world_.at(rank_);
+    if (std::atomic_ref(own.process).load() == detail::this_process()) {
+      std::atomic_ref(own.state).store(detail::ProcessState::ended);
 #ifdef PR_SET_PTRACER
-    (void)::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+      (void)::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 #endif
+    }
     for (Peer const& peer : peers_)
       if (peer.watch >= 0) ::close(peer.watch);
   }

@@ -13,8 +13,10 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "nntile/ops.hh"
@@ -315,6 +317,23 @@ TEST_CASE("a rank of processes is made once, and only where it is", "[comm][proc
 }
 
 // NNTILE_PROCESS_PARTS (50) says how many, NNTILE_RANDOM_SEED (1) from which seed on.
+TEST_CASE("a process that was forked leaves its parent's rank alone", "[comm][processes]") {
+  ProcessWorld world(2);
+  std::optional<ProcessComm> first(std::in_place, world, 0);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    first.reset();
+    std::_Exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  ProcessComm second(world, 1);
+  Bytes const sent{std::byte{7}};
+  Bytes got(1);
+  (void)first->send(sent, {1, 5});
+  CHECK(end_of(second, second.receive(got, {0, 5})) == "");
+  CHECK(got == sent);
+}
+
 TEST_CASE("random graphs have the heap of their plans in a process for each rank",
           "[comm][processes]") {
   if (!may_read_processes()) return;
