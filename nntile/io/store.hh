@@ -165,14 +165,15 @@ std::vector<TensorSource> sources_of(TensorStore<R>& store, Wanted&& wanted) {
 
 /// The same tensors, as all ranks write them into a checkpoint: each the tiles that it holds, of
 /// those that several hold the one that has the fewest bytes to write. All ranks call it together,
-/// behind their runs; on one rank every tensor is whole. Throws CommError, and PlanError where
-/// ranks hold different tensors. Waits for the runs in flight.
+/// behind their runs; on one rank every tensor is whole. Throws CommError, also where `wanted`
+/// throws on another rank, and PlanError where ranks hold different tensors. Waits for the runs in
+/// flight.
 template <Runtime R, class Wanted>
 std::vector<TensorShare> shares_of(TensorStore<R>& store, Wanted&& wanted) {
   std::vector<typename TensorStore<R>::Stored const*> tensors;
-  for (auto const& stored : store.tensors())
-    if (wanted(stored->spec)) tensors.push_back(stored.get());
   auto const held = store.together("saving the tensors of the store", [&] {
+    for (auto const& stored : store.tensors())
+      if (wanted(stored->spec)) tensors.push_back(stored.get());
     std::string text;  // a line for each tensor
     for (auto const* stored : tensors) {
       for (bool const elsewhere : stored->elsewhere)

@@ -239,7 +239,7 @@ TEST_CASE("what one rank cannot read fails on all", "[comm][checkpoints]") {
   CHECK(thrown[2] == thrown[0]);
 }
 
-TEST_CASE("a rank that alone is refused a directory or a checkpoint keeps none waiting",
+TEST_CASE("a rank that alone is refused a directory, a checkpoint or shares keeps none waiting",
           "[comm][checkpoints]") {
   Scratch const scratch;
   REQUIRE(train_all<Serial>(fsdp_3, scratch / "run", 1).size() == 1);
@@ -247,6 +247,8 @@ TEST_CASE("a rank that alone is refused a directory or a checkpoint keeps none w
   io::Fault const broken{[](io::FileStep step, std::string const& at, std::size_t&) {
     return step == io::FileStep::open && contains(at, "manifest.json") ? EIO : 0;
   }};
+  LogicalGraph state("state");
+  scale({.alpha = 2}, state.state({.shape = {4}}, "x")).mark_output();
   LocalWorld world(3);
   auto const thrown = on_ranks(world, [&](LocalComm& comm) {
     Transfers transfers(comm);
@@ -259,6 +261,16 @@ TEST_CASE("a rank that alone is refused a directory or a checkpoint keeps none w
       io::CheckpointDirectory(scratch / "new", {.keep = odd ? 0 : 2}, link_of(transfers));
     });
     if (!contains(made, odd ? "keep is 0" : "': rank 1: checkpoints: keep is 0")) throw Error(made);
+    Serial runtime;
+    TensorStore<Serial> store(runtime, link_of(transfers));
+    auto const step = compile_part(state, store, {.tile = 2, .mesh = {{"data", 3}}});
+    std::string const shared = message_of<Error>([&] {
+      (void)io::shares_of(store, [&](StoredSpec const& spec) {
+        if (odd) throw ValueError(concat("what is '", spec.name, "'?"));
+        return true;
+      });
+    });
+    if (!contains(shared, odd ? "what is 'x'?" : ": rank 1: what is 'x'?")) throw Error(shared);
     comm.barrier();  // where all are, at one time
   });
   CHECK(thrown == Names(3));
