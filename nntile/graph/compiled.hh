@@ -341,10 +341,7 @@ template <Runtime R> class CompiledGraph {
   }
   void leave_out(std::size_t first, std::size_t end, char const* cause) noexcept try {
     for (Part& part : std::span(parts_).subspan(first, end - first))
-      if (next_task_ > part.begin)
-        detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, next_task_,
-                                part.end, part.interrupted);
-      else
+      if (next_task_ <= part.begin)
         detail::exchange_nothing(*runtime_, *plan_, tasks_, part.begin, part.end, cause,
                                  {&part.in_flight, &part.interrupted});
     note_in_flight(first, end);
@@ -458,11 +455,9 @@ template <Runtime R> class CompiledGraph {
       }
       part.interrupted.clear();
     } catch (std::exception const& error) {
-      for (PlannedTask const& task : tasks(next_task_, part.end))
-        for (auto const& use : plan_->uses(task))
-          if (writes(use.access))
-            mark_unsubmitted(*runtime_, bindings_[binding_[use.handle]], error.what(),
-                             tasks_.label(task));
+      detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, next_task_, part.end,
+                              error.what(), part.interrupted);
+      next_task_ = part.end;
       throw;
     }
   }

@@ -17,25 +17,31 @@
 
 namespace nntile::detail {
 
-/// Submits the transfers among the tasks from `begin` to `end`, which a run that threw amid its
-/// submission leaves out, and what they write is marked: other ranks get the marks in the place of
-/// tiles, and none waits for what does not come. `bindings`: the handles of the plan's buffers, by
-/// `table`. Adds to `events`. Others wait if memory lacks for that, too. Never throws.
+/// Of the tasks from `begin` to `end`, which a run that threw for `cause` amid its submission
+/// leaves out: marks what they write, and submits the transfers among them, in their order, so that
+/// other ranks get the marks in the place of tiles, and none waits for what does not come.
+/// `bindings`: the handles of the plan's buffers, by `table`. Adds to `events`, which have room.
+/// Others wait if memory lacks for that, too. Never throws.
 template <Runtime R>
 void submit_left_out(R& runtime, Plan const& plan, BoundTasks const& bound,
                      BindingTable const& table, DynamicArray<typename R::Handle> const& bindings,
-                     std::uint32_t begin, std::uint32_t end, DynamicArray<Event>& events) noexcept
-    try {
-  if (begin < end) events.reserve(events.size() + (end - begin));
-  for (; begin < end; ++begin) {
-    PlannedTask const& task = plan.tasks()[begin];
-    if (!is_transfer(plan.kernels()[task.kernel].kind)) continue;
-    auto const& its = plan.uses(task)[0];
-    Use<typename R::Handle> const use[] = {{bindings[table[its.handle]], its.access}};
-    events.push_back(
-        submit(runtime, bound.task(task, std::span<Use<typename R::Handle> const>(use))));
+                     std::uint32_t begin, std::uint32_t end, char const* cause,
+                     DynamicArray<Event>& events) noexcept {
+  for (PlannedTask const& task : plan.tasks().subspan(begin, end - begin)) {
+    auto const uses = plan.uses(task);
+    if (is_transfer(plan.kernels()[task.kernel].kind)) {
+      Use<typename R::Handle> const use[] = {{bindings[table[uses[0].handle]], uses[0].access}};
+      try {
+        events.push_back(
+            submit(runtime, bound.task(task, std::span<Use<typename R::Handle> const>(use))));
+        continue;
+      } catch (std::exception const&) {
+      }
+    }
+    for (Use<BufferId> const& use : uses)
+      if (writes(use.access))
+        mark_unsubmitted(runtime, bindings[table[use.handle]], cause, bound.label(task));
   }
-} catch (std::exception const&) {
 }
 
 /// Of a range of which nothing was submitted: other ranks get `cause` in the place of tiles, and

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs that one rank does not submit, or not to their end: the others are told, and none waits.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,22 @@ template <class Step> std::string thrown_by(Step& step) {
     return error.what();
   }
   return "";
+}
+
+/// Whether a rank's tiles of a tensor are those of `whole`, or marked by a failure.
+template <class Store>
+bool right_or_marked(Store const& store, std::string const& name, std::vector<float> const& whole) {
+  Tiling const& tiling = store.at(name).spec.tiling;
+  for (Index tile = 0; tile < tiling.tile_count(); ++tile) {
+    if (!store.holds(name, tile)) continue;
+    try {
+      auto const values = store.template read_tile<float>(name, tile);
+      if (!std::equal(values.begin(), values.end(), whole.begin() + tiling.box(tile).begin[0]))
+        return false;
+    } catch (TaskError const&) {
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -77,6 +94,7 @@ TEMPLATE_TEST_CASE("a rank that is refused amid a run keeps none waiting", "[com
     INFO("task " << at);
     std::vector<std::string> texts(3);
     std::vector<std::vector<float>> results(3);
+    std::vector<int> right(3);
     LocalWorld world(3);
     auto const thrown = on_ranks(world, [&](LocalComm& comm) {
       auto const rank = static_cast<std::size_t>(comm.rank());
@@ -87,12 +105,14 @@ TEMPLATE_TEST_CASE("a rank that is refused amid a run keeps none waiting", "[com
       if (rank == 1) tasks = std::ssize(step.plan().tasks());
       if (rank == 1) runtime.left = at;
       texts[rank] = thrown_by(step);
+      right[rank] = right_or_marked(store, "j.s", alone) ? 1 : 0;
       job.write(store);  // what failed tasks have not written
       step.execute();
       results[rank] = job.result(store);
     });
     CHECK(thrown == std::vector<std::string>(3));
     CHECK(texts[1] == "refused");
+    CHECK(right == std::vector(3, 1));
     for (std::size_t const rank : {0u, 2u})
       CHECK((texts[rank].empty() || contains(texts[rank], "rank 1: unsubmitted of tensor '")));
     CHECK(results == std::vector(3, alone));
