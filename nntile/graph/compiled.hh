@@ -191,7 +191,8 @@ template <Runtime R> class CompiledGraph {
     return {*runtime_, events_};
   }
   /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
-  /// each other one behind the one before it. Reads what inputs are bound to then, whatever phases
+  /// each other one behind the one before it; all of several ranks run the same ones, behind one
+  /// that threw on some, too. Reads what inputs are bound to then, whatever phases
   /// before it have read. Throws PlanError (no such phase, or the plan does not keep them apart),
   /// LifetimeError (out of turn).
   GraphRun<R> execute_async(std::string_view phase) & {
@@ -242,6 +243,7 @@ template <Runtime R> class CompiledGraph {
     std::swap(inputs_, other.inputs_);
     std::swap(parts_, other.parts_);
     std::swap(next_part_, other.next_part_);
+    std::swap(next_of_others_, other.next_of_others_);
     std::swap(next_task_, other.next_task_);
     std::swap(runs_, other.runs_);
     std::swap(watches_, other.watches_);
@@ -299,17 +301,20 @@ template <Runtime R> class CompiledGraph {
   void submit_phase(char const* call, std::string_view name) {
     [[maybe_unused]] auto const inside = drive(call);
     std::size_t const at = plan_->phase(name);
-    if (at != 0 && at != next_part_) detail::fail_out_of_turn(*plan_, call, at, next_part_);
     submit_parts(call, at, at + 1);
   }
   void submit_parts(char const* call, std::size_t first, std::size_t end) {
     [[maybe_unused]] auto const inside = drive(call);
+    bool const in_turn = first == 0 || first == next_part_;
+    bool const others_come = in_turn || first == next_of_others_;
+    if (others_come) next_of_others_ = end;
     next_task_ = parts_[first].begin;
     try {
+      if (!in_turn) detail::fail_out_of_turn(*plan_, call, first, next_part_);
       submit_run(first, end);
       note_in_flight(first, end);
     } catch (std::exception const& error) {
-      if (plan_->ranks() > 1) leave_out(first, end, error.what());
+      if (plan_->ranks() > 1 && others_come) leave_out(first, end, error.what());
       throw;
     }
   }
@@ -482,8 +487,9 @@ template <Runtime R> class CompiledGraph {
   DynamicArray<Switched> switched_;
   DynamicArray<typename TensorStore<R>::Stored*> inputs_;
   DynamicArray<Part> parts_;
-  std::size_t next_part_ = 0;    // behind the one that was run last
-  std::uint32_t next_task_ = 0;  // behind what a run has submitted
+  std::size_t next_part_ = 0;       // behind the one that was run last
+  std::size_t next_of_others_ = 0;  // likewise, or that was left out here
+  std::uint32_t next_task_ = 0;     // behind what a run has submitted
   std::uint64_t runs_ = 0;
   DynamicArray<detail::WatchTask<R>> watches_;
   std::shared_ptr<DynamicArray<Event>> events_;

@@ -165,3 +165,45 @@ TEST_CASE("a run that all ranks were refused is tried again", "[comm][left_out]"
   CHECK(thrown == std::vector<std::string>(3));
   CHECK(results == std::vector(3, job.alone(1)));
 }
+
+TEMPLATE_TEST_CASE("a rank that is refused amid a phase keeps none waiting in those behind it",
+                   "[comm][left_out]", Serial, Ring) {
+  LogicalGraph graph("g");
+  Node value = graph.state({.shape = {4}}, "x");
+  for (char const* const phase : {"a", "b", "c"}) {
+    graph.set_phase(phase);
+    value = scale({.alpha = 2}, value).named(concat("of_", phase));
+  }
+  value.mark_output();
+  PlanOptions options{.tile = 2, .by_phase = true, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index tile) {
+    return static_cast<int>((static_cast<Index>(tensor.back()) + tile) % 2);
+  };
+  for (std::int64_t at = 0; at < 7; ++at) {
+    INFO("task " << at);
+    std::vector<std::string> texts(2);
+    std::vector<std::vector<float>> results(2);
+    LocalWorld world(2);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      auto const rank = static_cast<std::size_t>(comm.rank());
+      Transfers transfers(comm);
+      Refusing<TestType> runtime;
+      TensorStore<Refusing<TestType>> store(runtime, link_of(transfers));
+      auto step = compile_part(graph, store, options, {.replay = false});
+      store.write("x", std::span<float const>(std::vector<float>{1, 2, 3, 4}));
+      if (rank == 1) runtime.left = at;
+      for (char const* const phase : {"a", "b", "c"}) try {
+          step.execute_async(phase);
+        } catch (Error const& error) {
+          texts[rank] += error.what();
+        }
+      store.write("x", std::span<float const>(std::vector<float>{1, 2, 3, 4}));
+      for (char const* const phase : {"a", "b", "c"}) step.execute(phase);
+      results[rank] = store.template gather<float>("of_c");
+    });
+    CHECK(thrown == std::vector<std::string>(2));
+    CHECK(texts[0] == "");
+    CHECK(texts[1].starts_with("refused"));
+    CHECK(results == std::vector(2, std::vector<float>{8, 16, 24, 32}));
+  }
+}
