@@ -193,6 +193,17 @@ TEST_CASE("sizes that cut an axis into more tiles than have numbers are refused"
   CHECK(plan.tasks().size() == 2);
 }
 
+TEST_CASE("a tile that cuts an axis into more tiles than have numbers is refused",
+          "[graph][plan]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {Index{1} << 42}}, "x")).mark_output();
+  std::string const rest =
+      " tiles where 4294967294 are possible: tiles of 1025 elements or more would do";
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 64}); }) ==
+        "plan 'g': tiling: 4398046511104 elements in tiles of 64 make 68719476736" + rest);
+  CHECK_THROWS_AS(Plan(graph), PlanError);  // the tile that was to be chosen
+}
+
 TEST_CASE("more tiles than have numbers are refused with the tensor that has them",
           "[graph][plan]") {
   LogicalGraph graph("g");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/dynamic_array.hh"
@@ -76,8 +77,7 @@ class TilePass {
                   "graphs of a store with the same mesh and rules");
   }
 
-  /// Tilings of all tensors, from the axes of the ops that are kept. Throws PlanError on cuts that
-  /// contradict.
+  /// Tilings of all tensors, from the axes of the ops kept. Throws PlanError: cuts that contradict.
   std::vector<Tiling> run(DynamicArray<std::size_t> const& ops) {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
@@ -285,10 +285,11 @@ class TilePass {
       }
   }
 
-  AxisTiling const& cut(std::size_t root, Index extent) {
-    if (done_[root]) return cut_[root];
-    done_[root] = true;
-    return cut_[root] = choose(root, extent);
+  AxisTiling const& cut(std::size_t root, Index extent) try {
+    if (!std::exchange(done_[root], true)) cut_[root] = choose(root, extent);
+    return cut_[root];
+  } catch (ShapeError const& error) {  // too many tiles
+    throw PlanError(concat("plan '", graph_.name(), "': ", std::string_view(error.what())));
   }
 
   AxisTiling choose(std::size_t root, Index extent) {
@@ -379,8 +380,7 @@ class TilePass {
     return AxisTiling::sizes(sizes);
   }
 
-  /// The one tile of an axis inside an adopted input. Throws PlanError where something else cuts
-  /// it.
+  /// The one tile of an axis inside an adopted input. Throws PlanError where others cut it.
   AxisTiling uncut(std::size_t root, Index extent, AxisCut const* asked) const {
     if (kept_[root] != nullptr && kept_[root]->count() > 1)
       fail_adopted(root, concat("a tensor that exists has ", kept_[root]->count(),
