@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/link_model.hh"
 #include "nntile/core/machine_model.hh"
 #include "nntile/graph/job_tasks.hh"
@@ -273,13 +274,13 @@ class JobRun {
     if (!result_.times.empty()) ranks_[r].free.push_back(result_.times[task].worker);
     if (its.kind() == Kind::send) {
       RankSimulation& of = result_.ranks[r];
-      ++of.messages_sent, of.bytes_sent += job_.messages[its.number()].bytes;
+      ++of.messages_sent, add_saturated(of.bytes_sent, job_.messages[its.number()].bytes);
       open(r, 1);
       return post(its.number());
     }
     if (its.kind() == Kind::receive) {
       open(r, -1);
-      result_.ranks[r].bytes_received += job_.messages[its.number()].bytes;
+      add_saturated(result_.ranks[r].bytes_received, job_.messages[its.number()].bytes);
       if (!result_.times.empty()) result_.times[task].worker = row(job_.messages[its.number()]) + 1;
     }
     finish(task, r);

@@ -6,6 +6,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nntile/ops/gelutanh.hh"
@@ -64,6 +65,25 @@ TEST_CASE("workers that have no task take no room for times", "[graph][simulate]
   JobSimulation const result = run(parts, slow(most), true);
   CHECK(result.times ==
         std::vector<SimulatedTask>{{0, 2, 0}, {2, 3, most}, {2.5, 3.5, most + 1u}, {3.5, 6.5, 0}});
+}
+
+TEST_CASE("bytes of messages that 63 bits do not hold are counted as the most",
+          "[graph][simulate]") {
+  LogicalGraph graph("g");
+  TensorSpec const large{.shape = {Index{1} << 59}};
+  Node const x = graph.state(large, "x"), y = graph.state(large, "y");
+  for (int i = 0; i < 9; ++i) {
+    gelutanh(x, y);
+    gelutanh(y, x);
+  }
+  PlanOptions options{.tile = 0, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "x" ? 0 : 1; };
+  std::vector<Plan> parts;
+  for (int const rank : {0, 1}) parts.emplace_back(graph, options, rank);
+  for (RankSimulation const& rank : simulate(parts, slow()).ranks) {
+    CHECK(rank.bytes_sent == INT64_MAX);
+    CHECK(rank.bytes_received == INT64_MAX);
+  }
 }
 
 TEST_CASE("crossed messages go at the same time, over links in both directions",
