@@ -228,6 +228,11 @@ class CheckPass {
       if ((attributes.persistent || attributes.external) && !plan_.in_arena(b))
         version[b] = latest[b] = 1;
     }
+    DynamicArray<bool> ends(plan_.tasks.size());  // the run, or a phase, behind a task
+    for (PlannedPhase const& phase : plan_.phases)
+      if (phase.end != 0 && phase.end <= ends.size()) ends[phase.end - 1] = true;
+    if (!ends.empty()) ends.back() = true;
+    DynamicArray<BufferId> written;  // since the last of those ends
     for (std::uint32_t t = 0; t < plan_.tasks.size(); ++t) {
       auto const uses = plan_.uses_of(plan_.tasks[t]);
       for (Use<BufferId> const& use : uses)
@@ -241,15 +246,16 @@ class CheckPass {
                    uses[0].access != Access::read || uses[1].access != Access::write))
         fail(concat(label(t), " copies something else than one tile"));
       for (Use<BufferId> const& use : uses)
-        if (writes(use.access))
+        if (writes(use.access)) {
           version[use.handle] = copy ? latest[own(use.handle)] : ++latest[own(use.handle)];
-      bool const ends = t + 1 == plan_.tasks.size() ||
-                        std::any_of(plan_.phases.begin(), plan_.phases.end(),
-                                    [&](PlannedPhase const& phase) { return phase.end == t + 1; });
-      for (BufferId b = 0; ends && b < plan_.buffers.size(); ++b)
+          written.push_back(own(use.handle));
+        }
+      if (!ends[t]) continue;
+      for (BufferId const b : written)
         if (kept(b) && version[b] != latest[b])
           fail(concat(tile(b), " is not at ", to_string(plan_.buffers[b].location),
                       " when a run ends"));
+      written.clear();
     }
   }
 
