@@ -192,9 +192,10 @@ template <Runtime R> class CompiledGraph {
   }
   /// The same for one phase of a plan that keeps phases apart. The first may be run at any time,
   /// each other one behind the one before it; all of several ranks run the same ones, behind one
-  /// that threw on some, too. Reads what inputs are bound to then, whatever phases
-  /// before it have read. Throws PlanError (no such phase, or the plan does not keep them apart),
-  /// LifetimeError (out of turn).
+  /// that threw on some, too. Reads what inputs are bound to then, whatever phases before it have
+  /// read. Write parameters and states before the first: ranks that were sent tiles of them keep
+  /// these to the last phase. Throws PlanError (no such phase, or the plan does not keep them
+  /// apart), LifetimeError (out of turn).
   GraphRun<R> execute_async(std::string_view phase) & {
     submit_phase("execute_async", phase);
     return {*runtime_, events_};

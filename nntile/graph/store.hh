@@ -176,7 +176,8 @@ template <Runtime R> class TensorStore {
 
   /// Copies a whole column-major array into a tensor, of which each rank takes the tiles that it
   /// holds, waiting for that tensor's tasks alone: a double-buffered one's of the run before the
-  /// last binding. Throws ShapeError, TypeError, GraphError (the tensor is the caller's memory).
+  /// last binding. Of several ranks not between the phases of a run: CompiledGraph::execute_async.
+  /// Throws ShapeError, TypeError, GraphError (the tensor is the caller's memory).
   template <Element T> void write(std::string const& name, std::span<T const> values) {
     write(at(name), values);
   }
