@@ -65,13 +65,11 @@ template <Runtime R> class CompiledGraph {
       auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
-    if (plan_->ranks() > 1) {
-      tasks_.number_messages(store.link(), counts);
-      last_run_ = store.add_run();
-    }
-    for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
-    if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
+    if (plan_->ranks() > 1) tasks_.number_messages(store.link(), counts);
     (void)store.together(call, [&] {  // the others would wait for its runs if one could not
+      if (plan_->ranks() > 1) last_run_ = store.add_run();
+      for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
+      if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
       for (Part& part : parts_) prepare(part, options.replay);
       return std::vector<std::byte>();
     });
