@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "nntile/ops/concept.hh"
+#include "nntile/ops/struct_checks.hh"
 
 namespace nntile {
 
@@ -112,19 +113,38 @@ template <class Op> consteval bool checked_op() {
                   "Attrs of an op are trivially copyable, of at most max_attrs_bytes");
     static_assert(TriviallyCopyable<Args> && sizeof(Args) <= max_args_bytes,
                   "Args of an op are trivially copyable, of at most max_args_bytes");
+    static_assert(alignof(Attrs) <= args_alignment && alignof(Args) <= args_alignment,
+                  "Attrs and Args of an op are aligned to at most 8 bytes: graphs and plans keep "
+                  "them so");
+    if constexpr (requires {
+                    { Op::fields } -> std::convertible_to<Fields const&>;
+                  })
+      static_assert(fields_are_all<Op>(),
+                    "`fields` of an op lists each member of its Attrs, once: files and errors know "
+                    "no others");
     if constexpr (requires {
                     { Op::operands } -> std::convertible_to<Operands const&>;
                     requires std::same_as<decltype(Op::hooks), Hooks<Attrs> const>;
                   })
-      static_assert(sizeof(Args) > max_args_bytes || sizeof(Arguments<Op>) <= max_args_bytes,
-                    "Args of an op that may lack operands take less than max_args_bytes: an "
-                    "OperandSet stands behind them");
+      if constexpr (ConstantHooks<Op>)
+        static_assert(sizeof(Args) > max_args_bytes || sizeof(Arguments<Op>) <= max_args_bytes,
+                      "Args of an op that may lack operands take less than max_args_bytes: an "
+                      "OperandSet stands behind them");
 #ifndef __CUDACC__  // CUDA's front end, which finds no address of a template in a requirement
     static_assert(
         requires { Op::no_reference; } || requires { &Op::template reference<float>; } ||
             requires { &Op::template reference<double>; },
         "an op needs `template <Element T> static void reference(Args const&, "
         "Buffers<Op>)`, or `no_reference`, the reason why not");
+    if constexpr (HasDtypes<Op> &&
+                  (requires { &Op::template reference<float>; } ||
+                   requires { &Op::template reference<double>; }) &&
+                  requires { requires std::same_as<decltype(Op::hooks), Hooks<Attrs> const>; })
+      if constexpr (ConstantHooks<Op>)
+        static_assert(
+            reference_fits<Op>(),
+            "`reference` of an op takes the op's own `Args const&` and `Buffers<Op>`, of a "
+            "dtype that it lists; an elementwise Op is derived from Elementwise<Op, Attrs>");
     static_assert(
         requires { Op::no_gradient; } || requires { &Op::template gradient<AnyBuilder>; },
         "an op needs `template <class Builder> static void gradient(Builder&)`, or "
@@ -134,6 +154,11 @@ template <class Op> consteval bool checked_op() {
   if constexpr (requires {
                   { Op::operands } -> std::convertible_to<Operands const&>;
                 }) {
+    static_assert(
+        axes_are_spelled<Op>(),
+        "axes of an operand are up to 8 letters parted by blanks, \"...\" behind one that "
+        "is any number of dimensions, \"!\" behind one that is never cut; a result has "
+        "each letter once");
     static_assert(
         has_result<Op>(),
         "an op has a result: an operand of Access::write, Access::update or Access::accumulate");

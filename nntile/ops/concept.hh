@@ -25,6 +25,8 @@ namespace nntile {
 /// Largest attribute and kernel-argument structs of an op, in bytes.
 inline constexpr std::size_t max_attrs_bytes = 96;
 inline constexpr std::size_t max_args_bytes = 176;
+/// The most that either is aligned to: graphs, plans and calls keep them at multiples of it.
+inline constexpr std::size_t args_alignment = 8;
 
 namespace detail {
 

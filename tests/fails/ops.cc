@@ -11,6 +11,14 @@
 // error: an operand of Carry::narrow holds sums of a result of the op's own dtype
 // error: hidden operands, of a Carry, stand last: those before are what a call gives
 // error: Args of an op that may lack operands take less than max_args_bytes
+// error: Attrs and Args of an op are aligned to at most 8 bytes
+// error: Attrs and Args of an op are aligned to at most 8 bytes
+// error: `fields` of an op lists each member of its Attrs, once
+// error: `fields` of an op lists each member of its Attrs, once
+// error: `reference` of an op takes the op's own `Args const&` and `Buffers<Op>`
+// error: axes of an operand are up to 8 letters parted by blanks
+// error: axes of an operand are up to 8 letters parted by blanks
+// error: axes of an operand are up to 8 letters parted by blanks
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -18,14 +26,32 @@
 
 using namespace nntile;
 
+#if NNTILE_FAIL == 14
+struct alignas(16) MyAttrs {
+#else
 struct MyAttrs {
+#endif
   double beta = 0;
+#if NNTILE_FAIL == 16
+  bool forgotten = false;
+#elif NNTILE_FAIL == 17
+  double gamma = 0;
+#endif
 };
+#if NNTILE_FAIL == 15
+struct alignas(32) MyArgs {
+#else
 struct MyArgs {
+#endif
   Index n;
 #if NNTILE_FAIL == 13
   std::byte table[max_args_bytes - sizeof(Index)];
 #endif
+};
+struct OtherOp {
+  enum class Operand : std::uint8_t { x, y };
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write}};
+  static constexpr Hooks<MyAttrs> hooks{};
 };
 struct MyOp {
   static constexpr char const* name = "my";
@@ -50,13 +76,21 @@ struct MyOp {
       {"x", "i..."},
       {"carry", "i...", Access::update, Kind::accumulator, Carry::narrow},
       {"y", "i...", Access::update}};
+#elif NNTILE_FAIL == 19
+  static constexpr Operands operands{{"x", "a b c d e f g h i"}, {"y", "a", Access::update}};
+#elif NNTILE_FAIL == 20
+  static constexpr Operands operands{{"x", "i, j"}, {"y", "i", Access::update}};
+#elif NNTILE_FAIL == 21
+  static constexpr Operands operands{{"x", "i"}, {"y", "i i", Access::update}};
 #else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
 #endif
   static constexpr std::span<DType const> dtypes{float_dtypes};
   using Attrs = MyAttrs;
   using Args = MyArgs;
-#if NNTILE_FAIL != 6
+#if NNTILE_FAIL == 17
+  static constexpr Fields fields{field<&Attrs::beta>("beta"), field<&Attrs::gamma>("beta")};
+#elif NNTILE_FAIL != 6
   static constexpr Fields fields{field<&Attrs::beta>("beta")};
 #endif
 #if NNTILE_FAIL == 2
@@ -77,7 +111,9 @@ struct MyOp {
     return args;
   }
 #endif
-#if NNTILE_FAIL != 8
+#if NNTILE_FAIL == 18
+  template <Element T> static void reference(Args const&, Buffers<OtherOp>) {}
+#elif NNTILE_FAIL != 8
   template <Element T> static void reference(Args const& args, Buffers<MyOp> buffers) {
     T* const y = buffers.at<T>(Operand::y);
     for (Index i = 0; i < args.n; ++i) y[i] = buffers.at<T>(Operand::x)[i];
