@@ -48,11 +48,16 @@ class Differentiator final : public GradientBuilder {
 
   GradientTarget target(OperandIndex o) override {
     heeded_ |= bit(o);
-    return values_.target(id(o), index_);
+    GradientTarget const to = values_.target(id(o), index_);
+    targets_.push_back({to, o, graph_.op_count()});
+    return to;
   }
 
   void pass(OperandIndex o, OperandIndex from, double factor = 1) override {
     heeded_ |= bit(o);
+    if (shape(o) != shape(from) || dtype(o) != dtype(from))
+      throw GraphError(concat(here(), ": its gradient passes that of ", described(from), " on to ",
+                              described(o), "; both are alike, or an op takes one to the other"));
     Node const gradient = grad(from);
     if (factor == 1 && values_.share(id(o), gradient)) return;
     add_into(gradient, target(o), factor);
@@ -108,6 +113,11 @@ class Differentiator final : public GradientBuilder {
     return concat("node ", index, ", ", op.info->name, " ('",
                   graph_.tensor_at(op.operands.back()).name, "'),");
   }
+  /// "x ('h1') of shape {4, 3} in fp32".
+  std::string described(OperandIndex o) const {
+    return concat(declared_[position(o)].name, " ('", name(o), "') of shape ", to_string(shape(o)),
+                  " in ", name_of(dtype(o)));
+  }
   std::string here() const {
     return concat(op_->info->name, " ('", graph_.tensor_at(op_->operands.back()).name, "')");
   }
@@ -152,8 +162,10 @@ class Differentiator final : public GradientBuilder {
       results_[i] =
           (reached >> i & 1u) != 0 ? values_.take(op.operands[i], aliased(i, wanted)) : Node{};
     heeded_ = asked_ = 0;
+    targets_.clear();
     op.gradient(*this);
     check(reached, wanted);
+    for (AskedTarget const& asked : targets_) check_written(asked);
     for (std::size_t i = 0; i < op.operands.size(); ++i)
       if (results_[i]) values_.release(op.operands[i], results_[i]);
   }
@@ -182,8 +194,48 @@ class Differentiator final : public GradientBuilder {
     }
   }
 
+  /// A target that a gradient asked for, and the ops of the graph at that time.
+  struct AskedTarget {
+    GradientTarget to;
+    OperandIndex operand;
+    std::size_t ops;
+  };
+
+  /// A target that no op writes, or whose first part is lost, makes a gradient wrong in silence.
+  void check_written(AskedTarget const& asked) const {
+    Node const& node = asked.to.node;
+    std::uint32_t const root = detail::root_of(graph_.tensor_of(node), node.id());
+    bool written = false, lost = false;
+    for (std::size_t i = asked.ops; i < graph_.op_count(); ++i) {
+      OpNode const& op = graph_.op_at(i);
+      Operands const declared = op.info->operands(op.attrs.data());
+      bool read = false, overwritten = false;
+      for (std::size_t k = 0; k < op.operands.size(); ++k) {
+        std::uint32_t const id = op.operands[k];
+        bool const same = id == node.id(), writes_it = writes(declared[k].access);
+        written |= writes_it && detail::root_of(graph_.tensor_at(id), id) == root;
+        read |= same && !writes_it;
+        overwritten |= same && writes_it &&
+                       (declared[k].access == Access::write ||
+                        op.info->overwrites(op.attrs.data(), static_cast<int>(k)));
+      }
+      lost |= overwritten && !read;
+    }
+    for (AskedTarget const& other : targets_)  // the one that begins it
+      if (other.to.node.id() == node.id() && other.to.beta == 0) lost = false;
+    if (written && !(lost && asked.to.beta != 0)) return;
+    throw GraphError(
+        concat(here(), ": its gradient ", written ? "overwrites '" : "asks for the target of ",
+               written ? node.name() : declared_[position(asked.operand)].name,
+               written ? "', to which others have added; give its last op the beta of "
+                       : ", and no op of it writes that; give it to one as the result",
+               written ? concat("target(), 1 here, for ", declared_[position(asked.operand)].name)
+                       : std::string()));
+  }
+
   GradientOptions options_;
   TensorVersions versions_;
+  std::vector<AskedTarget> targets_;  // of the gradient that is called
   GradientValues values_;
   // The op that is being differentiated.
   std::size_t index_ = 0;
