@@ -142,7 +142,7 @@ template <class Op> consteval bool checked_op() {
                   requires { requires std::same_as<decltype(Op::hooks), Hooks<Attrs> const>; })
       if constexpr (ConstantHooks<Op>)
         static_assert(
-            reference_fits<Op>(),
+            Op::hooks.kernel != nullptr || reference_fits<Op>(),
             "`reference` of an op takes the op's own `Args const&` and `Buffers<Op>`, of a "
             "dtype that it lists; an elementwise Op is derived from Elementwise<Op, Attrs>");
     static_assert(
