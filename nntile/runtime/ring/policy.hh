@@ -119,8 +119,9 @@ struct RingPolicy {
   using Device = NoDevice;  // for tasks that name memory of one
 };
 
-/// Law: the sizes that index are powers of two, the window is 2 to 2^20, Atomic<T> behaves as
-/// std::atomic<T>, Plain<T> as T, and mutexes, conditions and threads as those of core/threads.hh.
+/// Law: the sizes that index are powers of two, the window is 2 to 2^20, what is done every so
+/// often is done at least every first time, Atomic<T> behaves as std::atomic<T>, Plain<T> as T, and
+/// mutexes, conditions and threads as those of core/threads.hh.
 template <class P>
 concept RingPolicyType = requires {
   typename P::template Atomic<std::uint32_t>;
@@ -145,11 +146,71 @@ concept RingPolicyType = requires {
   requires std::has_single_bit(P::Sizes::argument_bytes);
   requires P::Sizes::flights >= 1;
   requires P::Sizes::most_kept >= 1;
+  requires P::Sizes::timed_every >= 1;
   requires Device<typename P::Device>;
   requires P::Sizes::sweep_every <= (std::uint64_t{1} << 30);
 };
 
 static_assert(RingPolicyType<RingPolicy>);
+
+namespace detail {
+
+/// The default policy with other sizes.
+template <class Others> struct SizedRingPolicy : RingPolicy {
+  using Sizes = Others;
+};
+
+/// Whether P is a policy of a ring; says what any other type lacks, or has of another kind.
+template <class P> consteval bool is_required_ring_policy() {
+  if constexpr (!RingPolicyType<P>) {
+    constexpr bool has_parts = requires {
+      typename P::template Atomic<std::uint32_t>;
+      typename P::template Plain<std::uint32_t>;
+      typename P::Mutex;
+      typename P::Condition;
+      typename P::Thread;
+      typename P::Clock;
+      typename P::Trace;
+      typename P::Sizes;
+      typename P::Device;
+    };
+    static_assert(has_parts,
+                  "a policy of a ring derives from RingPolicy, and replaces parts of it");
+    if constexpr (has_parts) {
+      using Trace = typename P::Trace;
+      static_assert(
+          requires {
+            { P::Clock::nanoseconds() } -> std::same_as<std::int64_t>;
+            P::Clock::yield_core();
+          }, "Clock of a ring's policy needs what RingClock has: derive it from that");
+      static_assert(
+          requires(Trace trace, Codelet const& codelet) {
+            trace.begin(0, std::uint64_t{}, codelet);
+            trace.end(0, std::uint64_t{});
+            trace.edge(std::uint64_t{}, std::uint64_t{});
+            requires std::constructible_from<typename Trace::Submission, Trace&>;
+          },
+          "Trace of a ring's policy derives from RingNoTrace; its begin() takes int, "
+          "std::uint64_t, "
+          "Codelet const&");
+      static_assert(Device<typename P::Device>,
+                    "Device of a ring's policy keeps the law of runtime/device.hh");
+      static_assert(
+          requires { requires RingPolicyType<SizedRingPolicy<typename P::Sizes>>; },
+          "Sizes of a ring's policy derive from RingSizes: powers of two for window (2 to 2^20), "
+          "child_window (2 or more, below larger_child_window), deque and argument_bytes; 1 or "
+          "more "
+          "for flights, most_kept and timed_every; sweep_every up to 2^30");
+    }
+  }
+  return RingPolicyType<P>;
+}
+
+}  // namespace detail
+
+/// A policy of a ring; any other type is an error whose first line names what it lacks.
+template <class P>
+concept RequiredRingPolicy = detail::is_required_ring_policy<P>();
 
 namespace detail::ring {
 

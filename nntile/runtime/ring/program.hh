@@ -137,7 +137,7 @@ struct Image : support::Recorded {
 namespace nntile {
 
 template <class Policy>
-requires RingPolicyType<Policy>
+requires RequiredRingPolicy<Policy>
 class BasicRing;
 
 /// A program that a ring has recorded. Copies share it; it may die while it is in flight, and after
@@ -154,7 +154,7 @@ class RingProgram {
 
  private:
   template <class Policy>
-  requires RingPolicyType<Policy>
+  requires RequiredRingPolicy<Policy>
   friend class BasicRing;
   explicit RingProgram(std::shared_ptr<detail::ring::Image const> image)
       : image_(std::move(image)) {}

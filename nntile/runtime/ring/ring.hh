@@ -58,7 +58,7 @@ struct RingStats {
 /// Runs tasks on `workers` threads, ordered by what they do to their buffers. Law: concept.hh; how:
 /// README.md of this folder. Submission allocates nothing once the sizes of `Policy` are filled.
 template <class Policy = RingPolicy>
-requires RingPolicyType<Policy>
+requires RequiredRingPolicy<Policy>
 class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
                   public Orchestrates<BasicRing<Policy>> {
   using Calls = support::StorageCalls<BasicRing>;
