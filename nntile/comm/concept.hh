@@ -100,4 +100,54 @@ concept Communicator =
       { constant.traffic(peer) } -> std::same_as<PeerTraffic>;
     };
 
+namespace detail {
+
+/// Whether C is a Communicator; says which member any other type lacks, or has of another kind.
+template <class C> consteval bool is_required_communicator() {
+  static_assert(
+      requires(C const& comm) {
+        { comm.rank() } -> std::same_as<int>;
+        { comm.size() } -> std::same_as<int>;
+      }, "a communicator needs `int rank() const` and `int size() const`");
+  static_assert(
+      requires(C const& comm) {
+        { comm.tag_bound() } -> std::same_as<std::int64_t>;
+      }, "a communicator needs `std::int64_t tag_bound() const`");
+  static_assert(
+      requires(C const& comm) {
+        { comm.thread_level() } -> std::same_as<ThreadLevel>;
+        { comm.on_main_thread() } -> std::same_as<bool>;
+      },
+      "a communicator needs `ThreadLevel thread_level() const` and `bool on_main_thread() const`");
+  static_assert(
+      requires(C& comm, std::span<std::byte const> data, Message message) {
+        { comm.send(data, message) } -> std::same_as<Request>;
+      }, "a communicator needs `Request send(std::span<std::byte const>, Message)`");
+  static_assert(
+      requires(C& comm, std::span<std::byte> room, Message message) {
+        { comm.receive(room, message) } -> std::same_as<Request>;
+      }, "a communicator needs `Request receive(std::span<std::byte>, Message)`");
+  static_assert(
+      requires(C& comm, std::vector<EndedRequest>& ended) { comm.test(ended); },
+      "a communicator needs `void test(std::vector<EndedRequest>&)`");
+  static_assert(requires(C& comm) { comm.barrier(); }, "a communicator needs `void barrier()`");
+  static_assert(
+      requires(C& comm, std::span<std::byte const> data) {
+        { comm.all_gather(data) } -> std::same_as<std::vector<std::vector<std::byte>>>;
+      },
+      "a communicator needs `std::vector<std::vector<std::byte>> all_gather("
+      "std::span<std::byte const>)`");
+  static_assert(
+      requires(C const& comm, int peer) {
+        { comm.traffic(peer) } -> std::same_as<PeerTraffic>;
+      }, "a communicator needs `PeerTraffic traffic(int peer) const`");
+  return Communicator<C>;
+}
+
+}  // namespace detail
+
+/// A Communicator; any other type is an error whose first line names what it lacks.
+template <class C>
+concept RequiredCommunicator = detail::is_required_communicator<C>();
+
 }  // namespace nntile

@@ -79,7 +79,7 @@ inline constexpr Codelet receive_codelet{
 /// Outlives the runtimes that run its transfers; the communicator outlives it, and is called by
 /// nothing else while transfers are open. Cost of a poll: that of C::test; of a transfer:
 /// logarithmic in the open ones.
-template <Communicator C> class Transfers : public TransferQueue {
+template <RequiredCommunicator C> class Transfers : public TransferQueue {
  public:
   explicit Transfers(C& comm)
       : TransferQueue(&Transfers::poll, comm.thread_level() < ThreadLevel::multiple), comm_(comm) {}

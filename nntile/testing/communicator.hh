@@ -41,7 +41,7 @@ struct CommReport : Report {
 };
 
 /// Runs every check. Collective; open no requests meanwhile.
-template <Communicator C>
+template <RequiredCommunicator C>
 CommReport communicator_conformance(C& comm, CommConformanceOptions const& options = {}) {
   CommSubjectOf<C> subject(comm);
   CommReport report;
