@@ -141,8 +141,7 @@ template <nntile::Runtime R> class Trainer {
   std::optional<nntile::io::Checkpoint> open_checkpoint() {
     auto const path = directory_->latest();
     if (!path) return std::nullopt;
-    auto checkpoint =
-        nntile::io::Checkpoint::open(*path, nullptr, nntile::io::Part::all, world_.link());
+    auto checkpoint = nntile::io::Checkpoint::open(*path, nullptr, {}, world_.link());
     DType const dtype = dtype_from(checkpoint.model(), *path);
     if (!settings_.dtype.empty() && config_.dtype != dtype)
       throw nntile::ValueError(nntile::concat("--dtype: ", name_of(config_.dtype),
