@@ -36,13 +36,14 @@ inline bool is_basename(std::string_view name) {
          name.find('\\') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
-/// Whether there is anything under this name; a dangling link counts. Throws Error where that
-/// cannot be seen: a directory on the way that this user may not enter, a disk that fails.
+/// Whether there is anything under this name; a dangling link counts. A name too long is nothing's.
+/// Throws Error where that cannot be seen: a directory on the way that this user may not enter, a
+/// disk that fails.
 inline bool path_exists(std::string const& path) {
   return detail::retry(nullptr, FileStep::stat, path, [&] {
            struct stat status{};
            if (::lstat(path.c_str(), &status) == 0) return 1;
-           return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+           return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? 0 : -1;
          }) == 1;
 }
 
