@@ -121,7 +121,7 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
 
  private:
   std::vector<TaskHandle<R>> tasks_;
-  std::size_t returned_ = 0;   // so many in front are by wait_any, if there is any task
+  std::size_t returned_ = 0;   // at the front, by wait_any; any number where tasks_ is empty
   std::exception_ptr failed_;  // the first one that a refused wait_all has met
 };
 

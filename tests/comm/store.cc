@@ -107,7 +107,7 @@ bool same(std::vector<bf16_t> const& a, std::vector<bf16_t> const& b) {
   });
 }
 
-/// Records nothing where it is told so.
+/// Throws OutOfMemory from record where refuses is set.
 struct NoRoom : Forward<Serial> {
   bool refuses = false;
   Program record(std::span<ProgramTask const> tasks, std::uint32_t bindings,

@@ -222,7 +222,7 @@ TEST_CASE("a directory that cannot be written is named before anything is comput
   start(scratch);
   ::chmod(scratch.path().c_str(), 0555);
   int const status = in_child([&] {
-    constexpr uid_t nobody = 65534;  // root writes everywhere
+    constexpr uid_t nobody = 65534;  // root may write everywhere
     if (::geteuid() == 0 && ::setuid(nobody) != 0) return 3;
     std::string const text = thrown([&] { CheckpointDirectory directory(scratch.path()); });
     return text.find("step-0000000000.tmp': Permission denied; give") != std::string::npos ? 0 : 1;
@@ -244,7 +244,7 @@ TEST_CASE("a checkpoint that cannot be looked into is an error, not passed over"
   std::string const newest = scratch / "step-0000000200";
   ::chmod(newest.c_str(), 0);
   int const status = in_child([&] {
-    constexpr uid_t nobody = 65534;  // root looks everywhere
+    constexpr uid_t nobody = 65534;  // root may read every directory
     if (::geteuid() == 0 && ::setuid(nobody) != 0) return 3;
     std::string const refused = "step-0000000200/manifest.json': Permission denied; give";
     for (std::string const& text : {thrown([&] { (void)latest_checkpoint(scratch.path()); }),

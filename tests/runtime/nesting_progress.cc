@@ -15,7 +15,7 @@ using namespace nntile::test;
 
 namespace {
 
-/// Whether a condition comes to hold; a hang is told from that after 20 seconds.
+/// Whether a condition holds within 20 seconds; a longer wait is a hang.
 template <class Condition> bool comes(Condition condition) {
   auto const late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!condition()) {
