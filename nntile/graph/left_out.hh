@@ -64,22 +64,25 @@ void exchange_nothing(R& runtime, Plan const& plan, BoundTasks const& bound, std
   for (auto const* const run : before)
     for (Event const event : *run) life.wait(event);
   Handle const nothing = runtime.allocate(1, host, Lifetime::persistent);
-  Handle dropped{};
   try {
-    dropped = runtime.allocate(static_cast<std::size_t>(room), host, Lifetime::persistent);
-    mark_unsubmitted(runtime, nothing, cause, bound.label(tasks[0]));
-    for (PlannedTask const& task : tasks) {
-      KernelKind const kind = plan.kernels()[task.kernel].kind;
-      if (!is_transfer(kind)) continue;
-      Use<Handle> const use[] = {kind == KernelKind::send ? Use<Handle>{nothing, Access::read}
-                                                          : Use<Handle>{dropped, Access::write}};
-      events.push_back(submit(runtime, bound.task(task, std::span<Use<Handle> const>(use))));
+    Handle const dropped =
+        runtime.allocate(static_cast<std::size_t>(room), host, Lifetime::persistent);
+    try {
+      mark_unsubmitted(runtime, nothing, cause, bound.label(tasks[0]));
+      for (PlannedTask const& task : tasks) {
+        KernelKind const kind = plan.kernels()[task.kernel].kind;
+        if (!is_transfer(kind)) continue;
+        Use<Handle> const use[] = {kind == KernelKind::send ? Use<Handle>{nothing, Access::read}
+                                                            : Use<Handle>{dropped, Access::write}};
+        events.push_back(submit(runtime, bound.task(task, std::span<Use<Handle> const>(use))));
+      }
+    } catch (std::exception const&) {
     }
+    for (Event const event : events) life.wait(event);
+    life.retire(dropped);
   } catch (std::exception const&) {
   }
-  for (Event const event : events) life.wait(event);
   life.retire(nothing);
-  life.retire(dropped);
 } catch (std::exception const&) {
 }
 
