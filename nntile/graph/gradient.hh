@@ -223,14 +223,14 @@ class Differentiator final : public GradientBuilder {
     }
     for (AskedTarget const& other : targets_)  // the one that begins it
       if (other.to.node.id() == node.id() && other.to.beta == 0) lost = false;
-    if (written && !(lost && asked.to.beta != 0)) return;
-    throw GraphError(
-        concat(here(), ": its gradient ", written ? "overwrites '" : "asks for the target of ",
-               written ? node.name() : declared_[position(asked.operand)].name,
-               written ? "', to which others have added; give its last op the beta of "
-                       : ", and no op of it writes that; give it to one as the result",
-               written ? concat("target(), 1 here, for ", declared_[position(asked.operand)].name)
-                       : std::string()));
+    char const* const operand = declared_[position(asked.operand)].name;
+    if (!written)
+      throw GraphError(concat(here(), ": its gradient asks for the target of ", operand,
+                              ", and no op of it writes that; give it to one as the result"));
+    if (lost && asked.to.beta != 0)
+      throw GraphError(concat(here(), ": its gradient overwrites '", node.name(),
+                              "', to which others have added; give its last op the beta of ",
+                              "target(), 1 here, for ", operand));
   }
 
   GradientOptions options_;
