@@ -308,6 +308,36 @@ TEMPLATE_TEST_CASE("a task leaves its floating-point mode to no other, however m
   CHECK(changed == 0);
   CHECK((_mm_getcsr() & 0xffc0u) == 0x1f80);
 }
+
+TEMPLATE_TEST_CASE("a poll runs under the default MXCSR and the caller's comes back",
+                   "[runtime][marks]", NNTILE_TEST_MODELS) {
+  static std::atomic<unsigned> seen;
+  static constexpr Codelet polled{"polled", nullptr, nullptr,
+                                  +[](KernelCall const&, Completion token) noexcept -> Status {
+                                    token.poll(
+                                        [](void*, Completion done) {
+                                          seen = _mm_getcsr() & 0xffc0u;
+                                          _mm_setcsr(0x9fc0);  // a careless one
+                                          done.complete();
+                                          return true;
+                                        },
+                                        nullptr);
+                                    return {};
+                                  }};
+  TestType runtime;
+  auto const a = cell(runtime);
+  unsigned const callers = _mm_getcsr();
+  for (unsigned const mode : {0x1f80u, 0x9fc0u, 0x7f80u}) {
+    seen = 0;
+    submit(runtime, polled, {{a, Access::write}});
+    _mm_setcsr(mode);
+    runtime.wait_all();
+    unsigned const after = _mm_getcsr() & 0xffc0u;
+    _mm_setcsr(callers);
+    CHECK(seen == 0x1f80);
+    CHECK(after == mode);
+  }
+}
 #endif
 
 TEST_CASE("a thousand failures and a hundred thousand cancelled tasks are kept in few ranges",

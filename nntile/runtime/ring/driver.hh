@@ -268,11 +268,7 @@ class Driver {
   }
 
   /// Calls the polls; whether one has ended a token.
-  bool poll(bool driver = true) {
-    bool const ended = machine_.tokens.poll(driver);
-    support::DefaultFloatEnvironment::renew();  // as after a body
-    return ended;
-  }
+  bool poll(bool driver = true) { return machine_.tokens.poll(driver); }
 
   /// Wakes a worker for what the driver leaves in its deque. Tasks that it took in one batch were
   /// in no queue for a moment, so that a worker may have gone to sleep beside them. Wake-ups need

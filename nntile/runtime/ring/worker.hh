@@ -138,10 +138,7 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
     if (polls) machine_.polling.store(false);
   }
 
-  void poll() {
-    (void)machine_.tokens.poll(false);
-    support::DefaultFloatEnvironment::renew();  // as after a body
-  }
+  void poll() { (void)machine_.tokens.poll(false); }
 
   void pin() {
     auto const& cores = machine_.options.cores;

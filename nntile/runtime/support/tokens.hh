@@ -27,6 +27,7 @@
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/support/driving_thread.hh"
 #include "nntile/runtime/support/failures.hh"
+#include "nntile/runtime/support/float_environment.hh"
 #include "nntile/runtime/support/outstanding.hh"
 #include "nntile/runtime/support/wake.hh"
 
@@ -98,6 +99,7 @@ template <class Policy> class BasicTokens {
   /// ended its task.
   bool poll(bool driver) {
     if (polls_count_.load(std::memory_order_relaxed) == 0) return false;
+    DefaultFloatEnvironment const environment;  // a poll is the user's, as a body is
     std::int64_t const begin = detail::monotonic_ns();
     bool const progress = poll_each(driver);
     std::int64_t const end = detail::monotonic_ns();
