@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The text that is trained on when the user names none.
 
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,14 +16,17 @@
 
 namespace gpt2 {
 
-/// Output of a command; empty where it cannot be run or fails.
+/// Output of a command; empty where it cannot be run or fails. Children that the parent had ignored
+/// would leave no status: here they are not.
 inline std::string output_of(char const* command) {
   std::string text;
+  auto* const before = std::signal(SIGCHLD, SIG_DFL);
   std::FILE* const pipe = ::popen(command, "r");
-  if (pipe == nullptr) return text;
   char buffer[1 << 16];
-  for (std::size_t n; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
-  if (::pclose(pipe) != 0) text.clear();
+  for (std::size_t n; pipe != nullptr && (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    text.append(buffer, n);
+  if (pipe != nullptr && ::pclose(pipe) != 0) text.clear();
+  std::signal(SIGCHLD, before);
   return text;
 }
 

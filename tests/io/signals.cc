@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "examples/gpt2/signals.hh"
 
+#include "examples/gpt2/corpus.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
 
@@ -38,4 +39,13 @@ TEST_CASE("a signal that was ignored stays so, and the others ask", "[io][signal
     CHECK_FALSE(asks(signal, signal));
     CHECK(asks(signal == SIGTERM ? SIGINT : SIGTERM, signal));
   }
+}
+
+TEST_CASE("a command is heard where a parent had children ignored", "[io][signals]") {
+  CHECK(in_child([] {
+          std::signal(SIGCHLD, SIG_IGN);
+          bool const heard = gpt2::output_of("echo text") == "text\n";
+          bool const failed = gpt2::output_of("echo text; false").empty();
+          return heard && failed && std::signal(SIGCHLD, SIG_DFL) == SIG_IGN ? 0 : 1;
+        }) == 0);
 }
