@@ -303,8 +303,9 @@ inline std::string loss_svg(LossCurve const& curve) {
   constexpr std::size_t columns = 842;  // one a pixel
   canvas.curve(thinned(train, columns), raw_style);
   canvas.curve(thinned(smooth, columns / 4), smooth_style);
-  if (valid.size() > 1) canvas.curve(valid, valid_style);
-  canvas.dots(valid, dot_style, valid.size() > 60 ? "3" : "4.5");
+  Points const dots = thinned(valid, columns / 2);
+  if (valid.size() > 1) canvas.curve(dots, valid_style);
+  canvas.dots(dots, dot_style, valid.size() > 60 ? "3" : "4.5");
   if (train.empty() && valid.empty())
     canvas.label((left + right) / 2, (top + bottom) / 2, "text-anchor=\"middle\" fill=\"#7b8794\"",
                  "no losses yet");

@@ -79,6 +79,17 @@ TEST_CASE("a million steps make a small picture that keeps the extremes", "[io][
   CHECK(std::any_of(points.begin(), points.end(), [](detail::Point p) { return p.y == 7.25; }));
 }
 
+TEST_CASE("as many validations make a small picture, too", "[io][plot]") {
+  LossCurve curve;
+  for (int i = 0; i < 262'144; ++i) {
+    curve.valid_step.push_back(i);
+    curve.valid.push_back(i == 123'456 ? 7.25 : 2);
+  }
+  std::string const svg = loss_svg(curve);
+  CHECK(svg.size() < 150'000);
+  CHECK_THAT(svg, Contains(">8<"));
+}
+
 TEST_CASE("a run without losses, with one, and with equal ones is drawn", "[io][plot]") {
   CHECK_THAT(loss_svg({}), Contains("no losses yet"));
   LossCurve curve;
