@@ -253,7 +253,7 @@ def run_stage(run, name):
         right, values = STAGES[name](run)
     except Skipped as reason:
         right, values = None, {"skipped": str(reason)}
-    except (OSError, ValueError, KeyError) as error:  # a program that is not there, a text that is none
+    except (OSError, ValueError, LookupError) as error:  # a program that is not there, a text that is none
         right, values = False, {"error": str(error)}
     run.record(name, right, time.monotonic() - begin, values)
 

@@ -6,9 +6,9 @@ are points of curves over it: a panel for each case, above the others.
 
 usage: plot.py RECORDS.json PICTURE.svg
 """
-import json
-import pathlib
 import sys
+
+import summary
 
 COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#e9a23b", "#7b4fa3", "#4f8f9d", "#8c5b3f", "#666666",
            "#c2557a", "#9aa53a", "#2f4b7c", "#b08968"]
@@ -102,13 +102,16 @@ def main():
         print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
         sys.exit(0 if asked else 2)
     try:
+        machine, *records = summary.records_of(sys.argv[1])
+    except (OSError, ValueError) as error:
+        sys.exit(f"{sys.argv[1]}: no picture: {error}")
+    try:
         import matplotlib
         matplotlib.use("svg")
         from matplotlib import pyplot
     except ImportError:
         print("no picture: matplotlib is not there; Debian's package is python3-matplotlib")
         return
-    machine, *records = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
     if not records:
         sys.exit(f"{sys.argv[1]}: there are no records in it")
     # A fixed salt and no date: the same records give the same file.

@@ -41,6 +41,20 @@ simulated_*         a simulated step over the measured one, of the kernels and m
 exponent            how planning grows with the number of tasks: 1 is linear"""
 
 
+KEYS = {"bench", "case", "runtime", "metric", "value", "unit", "low", "high", "runs"}  # of a record
+
+
+def records_of(path):
+    """The machine and the records of a file that a bench has written; ValueError where it is none, or not whole."""
+    content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    if not isinstance(content, list) or not content or not all(isinstance(each, dict) for each in content):
+        raise ValueError("no list of a machine and records")
+    for record in content[1:]:
+        if lacking := KEYS - record.keys():
+            raise ValueError(f"a record without {', '.join(sorted(lacking))}")
+    return content
+
+
 def clocks():
     """Seconds since boot that all cores together were busy, and that the hypervisor took."""
     with open("/proc/stat", encoding="ascii") as stat:
@@ -82,7 +96,12 @@ def judge(bar, record):
 
 
 def bars(paths):
-    runs = [json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in paths if os.path.exists(path)]
+    runs = []
+    for path in filter(os.path.exists, paths):
+        try:
+            runs.append(records_of(path))
+        except (OSError, ValueError) as error:
+            print(f"no bars of {path}: {error}")
     wanted = json.loads((pathlib.Path(__file__).parent / "bars.json").read_text(encoding="utf-8"))
     judged = [judge(bar, record) for bar in wanted for machine, *records in runs
               if bar.get("on") != "zen" or is_zen_4_or_5(machine) for record in records if matches(bar, record)]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scripts of the benches on files and programs that are not whole: summary.py and plot.py on records, device.py with a
+trainer that says nothing.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import usage
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / 'bench'
+RECORD = {'bench': 'ranks', 'case': 'ddp', 'runtime': 'ring', 'metric': 'overlap', 'value': 0.5, 'unit': '1', 'low': 0.4,
+          'high': 0.6, 'runs': 3}
+WRONG = {'nothing': '', 'half': json.dumps([{'cpu': 'a'}, RECORD])[:-30], 'a machine alone': '{"cpu": "a"}', 'a number': '3',
+         'no machine': '[]', 'a record of less': json.dumps([{}, {key: RECORD[key] for key in RECORD if key != 'runtime'}]),
+         'no UTF-8': '[{"cpu": "\udce9"}]'}
+
+
+def need(condition, what):
+    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
+    if not condition:
+        sys.exit(what)
+
+
+def call(script, *words):
+    return subprocess.run([sys.executable, BENCH / script, *words], capture_output=True, text=True)
+
+
+def main():
+    usage.check(__doc__, 0, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        good = pathlib.Path(folder, 'good.json')
+        good.write_text(json.dumps([{'cpu': 'a'}, RECORD]))
+        alone = call('summary.py', 'bars', good).stdout
+        need(alone.startswith('bars: '), f'records have bars: {alone}')
+        for what, text in WRONG.items():
+            wrong = pathlib.Path(folder, 'wrong.json')
+            wrong.write_bytes(text.encode(errors='surrogateescape'))
+            done = call('summary.py', 'bars', wrong, good)
+            need(done.returncode == 0 and not done.stderr and done.stdout.startswith(f'no bars of {wrong}: ')
+                 and done.stdout.split('\n', 1)[1] == alone, f'{what}: {done.stdout.splitlines()[0]}')
+            done = call('plot.py', wrong, pathlib.Path(folder, 'picture.svg'))
+            need(done.returncode == 1 and done.stderr.startswith(f'{wrong}: ') and len(done.stderr.splitlines()) == 1,
+                 f'{what}: {done.stderr.strip()}')
+        program = pathlib.Path(folder, 'examples/gpt2')
+        program.parent.mkdir()
+        program.write_text('#!/bin/sh\n')
+        program.chmod(0o755)
+        done = call('device.py', '--build', folder, '--stage', 'replay')
+        record = json.loads(done.stdout.splitlines()[0] if done.stdout else '{}')
+        need(done.returncode == 1 and record.get('stage') == 'replay' and record['right'] is False,
+             f'a stage that finds no figures is wrong, and recorded: {done.stdout}{done.stderr[-200:]}')
+
+
+main()
