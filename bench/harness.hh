@@ -108,7 +108,8 @@ inline double seconds() {
 
 using testing::quantile;
 
-/// Prints each figure as it comes, and writes all of them where that is asked for.
+/// Prints each figure as it comes, and writes all of them where that is asked for; ends the program
+/// where it cannot.
 class Records {
  public:
   Records(std::string bench, Options options)
@@ -124,7 +125,9 @@ class Records {
     try {
       testing::write_records(options_.json, records_);
     } catch (std::exception const& error) {
-      std::fprintf(stderr, "warning: %s\n", error.what());
+      std::fprintf(stderr, "bench_%s: %s\n", bench_.c_str(), error.what());
+      std::fflush(nullptr);
+      std::_Exit(2);  // what is in the file is of another run, or none
     }
   }
 

@@ -104,10 +104,12 @@ inline io::Json machine_record() {
   return machine;
 }
 
-/// Writes an array of records, the machine's first. Throws Error with the path where it cannot.
+/// Writes an array of records, the machine's first. Throws ValueError for a number that is not
+/// finite, and leaves the file as it was; Error with the path where it cannot.
 inline void write_records(std::string const& path, io::Json const& records) {
+  std::string const text = io::to_text(records, 1);
   std::ofstream file(path);  // may be a terminal
-  file << io::to_text(records, 1) << '\n';
+  file << text << '\n';
   file.close();
   if (!file) throw Error(concat("cannot write records to ", io::path_in_quotes(path)));
 }

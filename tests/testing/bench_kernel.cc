@@ -247,3 +247,16 @@ TEST_CASE("records are written as the benches write theirs, the machine's first"
           testing::write_records("/no/such/folder/x.json", io::Json::array());
         }) == "cannot write records to '/no/such/folder/x.json'");
 }
+
+TEST_CASE("records with a number that no file holds leave the file as it was",
+          "[testing][bench_kernel]") {
+  auto const path = std::filesystem::temp_directory_path() /
+                    concat("nntile_kept_", static_cast<std::int64_t>(getpid()), ".json");
+  std::ofstream(path) << "of another run";
+  BenchRecord const of_none = testing::bench_record("b", "c", "r", "m", "ratio", {1.0 / 0.0});
+  CHECK_THROWS_AS(testing::write_records(path.string(), {of_none}), ValueError);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  CHECK(text.str() == "of another run");
+}
