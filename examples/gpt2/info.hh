@@ -53,7 +53,7 @@ inline void check_files(InfoSettings const& settings) {
        {std::pair{"--dot", settings.dot}, std::pair{"--plan", settings.plan},
         std::pair{"--draw", settings.draw}}) {
     if (path.empty()) continue;
-    require_folder_of(option, path);
+    require_writable(option, path);
     auto const file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
     auto const [first, alone] = options.emplace(file.string(), option);
     if (!alone)

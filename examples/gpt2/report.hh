@@ -2,17 +2,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a step does, in the words that a run begins with.
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "machine.hh"
 #include "nntile/graph/parts.hh"
+#include "nntile/io/directory.hh"
 #ifdef NNTILE_HAVE_CUDA
 #include "nntile/runtime/cuda.hh"
 #endif
@@ -22,16 +19,12 @@
 namespace gpt2 {
 
 /// Throws ValueError where a file that an option names could not be written when a run has ended.
-inline void require_folder_of(char const* option, std::string const& file) {
-  std::string folder = std::filesystem::path(file).parent_path();
-  if (folder.empty()) folder = ".";
-  if (::access(folder.c_str(), W_OK) != 0)
-    throw nntile::ValueError(nntile::concat(option, ": '", file, "' can't be written: '", folder,
-                                            "': ", std::strerror(errno)));
+inline void require_writable(char const* option, std::string const& file) {
   try {
-    nntile::io::check_replaceable(file);
+    nntile::io::PendingFile const begun(file);  // which goes again
   } catch (nntile::Error const& error) {
-    throw nntile::ValueError(nntile::concat(option, ": ", error.what()));
+    throw nntile::ValueError(nntile::concat(
+        option, ": '", file, "' can't be written: ", std::string_view(error.what())));
   }
 }
 

@@ -132,7 +132,7 @@ template <nntile::Runtime R> class Trainer {
 
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
-    if (!settings.trace.empty() && world_.speaks()) require_folder_of("--trace", settings.trace);
+    if (!settings.trace.empty() && world_.speaks()) require_writable("--trace", settings.trace);
     return open_folder(settings.out, settings.resume, world_.link());
   }
 

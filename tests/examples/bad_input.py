@@ -171,6 +171,7 @@ def newcomers(runs, cases, out):
     for option in ('--dot', '--plan', '--draw'):
         cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
                       '/nowhere/x.dot')
+        cases.refused_first(f'{option} below a file', [f"{option}: ", 'Not a directory'], 'info', option, runs.data / 'x.dot')
     for first, second in (('--dot', '--plan'), ('--plan', '--draw')):
         cases.refused_first(f'{first} and {second} to one file', [f'{second}: ', f"x.dot' is {first}'s file, too"], 'info', first,
                             runs.folder / 'x.dot', second, runs.folder / '.' / '..' / runs.folder.name / 'x.dot')
@@ -298,6 +299,10 @@ def main():
         train(f'{option} {value}', pieces, *TINY, *data, option, value)
     train('a trace in no folder', ["--trace: '/nowhere/x.json'", 'No such file or directory'], *TINY, *data, '--trace',
           '/nowhere/x.json')
+    train('a trace below a file', ["--trace: ", "text.txt/x.json' can't be written", 'Not a directory'], *TINY, *data, '--trace',
+          runs.data / 'x.json')
+    train('a trace of too long a name', ['--trace: ', "can't be written", 'name too long'], *TINY, *data, '--trace',
+          runs.folder / (253 * 'x'))
     train('a trace of a folder', ['--trace', 'there is a directory', 'another name'], *TINY, *data, '--trace', runs.folder)
     pipe = runs.folder / 'trace'
     os.mkfifo(pipe)
