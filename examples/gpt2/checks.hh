@@ -43,21 +43,43 @@ inline CLI::Validator not_empty() {
           ""};
 }
 
+/// Whole numbers from `least` to `most`: of others CLI11 says no more than that its type has none.
+inline CLI::Validator within(std::int64_t least, std::int64_t most) {
+  return {[least, most](std::string& given) {
+            std::int64_t number = 0;  // of larger ones the largest
+            bool const is = CLI::detail::lexical_cast(given, number);
+            return is && (number < least || number > most)
+                       ? nntile::concat(given, " is outside ", least, " to ", most)
+                       : std::string();
+          },
+          ""};
+}
+
 /// Whole numbers and others, which CLI11 takes for 0 where nothing is given, and for octal where
 /// they begin with 0; of others it does not say what it needs.
 inline void check_numbers(CLI::App& command) {
   auto const unfit = [](std::string& given) {
     std::string_view digits = given;
     digits.remove_prefix(std::min(digits.find_first_not_of("+- \t"), digits.size()));
-    if (!digits.starts_with("0x") && digits.find_first_not_of("0123456789 \t") != digits.npos)
-      return "'" + given + "' is no whole number";
     bool const is = digits.size() > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9';
-    return is ? given + " begins with 0; leave that out" : std::string();
+    if (is && digits.find_first_not_of("0123456789") == digits.npos)
+      return given + " begins with 0; leave that out";
+    std::int64_t number = 0;
+    return CLI::detail::lexical_cast(given, number) ? std::string()
+                                                    : "'" + given + "' is no whole number";
+  };
+  auto const no_number = [](std::string& given) {
+    double number = 0;
+    return CLI::detail::lexical_cast(given, number)
+               ? std::string()
+               : "'" + given + "' is no number; write it as 0.003 or 3e-3";
   };
   for (CLI::Option* const option : command.get_options()) {
     bool const whole = option->get_type_name().find("INT") != std::string::npos;
-    if (whole || option->get_type_name().starts_with("FLOAT")) option->check(not_empty());
+    bool const real = option->get_type_name().starts_with("FLOAT");
+    if (whole || real) option->check(not_empty());
     if (whole) option->check({unfit, ""});
+    if (real) option->check({no_number, ""});
   }
 }
 

@@ -167,8 +167,9 @@ void add_machine_options(CLI::App& app, Machine& machine) {
             "Bytes that a plan may use of the host, 400MB: values that are needed late move "
             "out to the file [what the plan needs]");
   app.add_option(
-      "--workers", machine.workers,
-      "Threads that execute tasks, 1 to 1024 [one per core, shared by the ranks of a host]");
+         "--workers", machine.workers,
+         "Threads that execute tasks, 1 to 1024 [one per core, shared by the ranks of a host]")
+      ->check(within(1, 1024));
   app.add_option("--tile", machine.tile,
                  "Wished tile size, then cuts of named axes: auto, 256, 256,embed=64+192; 0 leaves "
                  "tensors whole")
@@ -193,7 +194,8 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
                  "Sequences of a step [the preset's; a resumed run's own]");
   app.add_option("--accumulate", settings.accumulate,
                  "Micro-batches that a step's sequences are run in, one after another, adding up "
-                 "gradients: less memory; a divisor of --batch [1; a resumed run's own]");
+                 "gradients: less memory; a divisor of --batch [1; a resumed run's own]")
+      ->check(within(1, largest_batch));
   app.add_option("--dtype", settings.dtype,
                  "Of weights in use, activations and gradients: fp32; bf16, while weights are kept "
                  "and AdamW computes in fp32; or fp32_fast_tf32, fp32 that devices multiply in "
@@ -213,9 +215,10 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
                  "--parallel]")
       ->check(not_empty());
   app.add_option(
-      "--keep-received", settings.keep_received,
-      "Ops in a row that may do without a parameter which another rank has sent; then it "
-      "is sent again: less memory, more traffic [kept to its last reader]");
+         "--keep-received", settings.keep_received,
+         "Ops in a row that may do without a parameter which another rank has sent; then it "
+         "is sent again: less memory, more traffic [kept to its last reader]")
+      ->check(within(0, UINT32_MAX));
   add_machine_options(app, settings.machine);
 }
 
@@ -405,6 +408,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   generate_command
       ->add_option("--top-k", generate_settings.top_k, "Draw among the k likeliest; 0 for all")
+      ->check(within(0, INT32_MAX))
       ->capture_default_str();
   generate_command
       ->add_option("--top-p", generate_settings.top_p, "Draw among the likeliest that sum to p")

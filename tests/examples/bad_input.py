@@ -109,7 +109,7 @@ NUMBERS = [(option, value, [f'{option}: {value}', 'give 0', 'such as'])
 NUMBERS += [(option, value, [f'{option}: {value}', 'below 1', '0.9']) for option in ('--beta1', '--beta2')
             for value in ('nan', '1', '-0.5')]
 NUMBERS += [('--minutes', value, [f'--minutes: {value}', '--steps', '1000000']) for value in ('nan', 'inf')]
-NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ['--lr', '3,5']),
+NUMBERS += [('--lr', '1e300', ['--lr: 1e+300', 'such as']), ('--lr', '3,5', ["--lr: '3,5' is no number", '3e-3']),
             ('--warmup', '-1', ['--warmup', 'less than 0']), ('--warmup', 'nan', ['--warmup', 'nan']), ('--seed', '-1', ['--seed', 'less than 0'])]
 NUMBERS += [(option, '1' + 30 * '0', [option, 'digits']) for option in ('--steps', '--warmup', '--seed', '--save-every')]
 NUMBERS += [(option, digits, [option, f'{digits} has more than {most} digits']) for option, digits, most in
@@ -117,11 +117,17 @@ NUMBERS += [(option, digits, [option, f'{digits} has more than {most} digits']) 
 NUMBERS += [(option, ' -5', [option, '-5 is less than 0']) for option in ('--steps', '--seed')]
 NUMBERS += [(option, '010', [option, '010 begins with 0', 'leave that out']) for option in ('--steps', '--batch', '--workers')]
 NUMBERS += [(option, value, [f"{option}: '{value}' is no whole number"]) for option, value in
-            (('--batch', '5MB'), ('--width', '1e3'), ('--steps', '2.5'), ('--workers', 'two'))]
+            (('--batch', '5MB'), ('--width', '1e3'), ('--steps', '2.5'), ('--workers', 'two'), ('--steps', '1 000'), ('--seq', '0x'))]
+NUMBERS += [(option, value, [f"{option}: '{value}' is no number", '3e-3']) for option, value in
+            (('--lr', 'low'), ('--clip', '1 '), ('--minutes', '3m'), ('--beta1', '.9.'))]
+NUMBERS += [(option, value, [f'{option}: {value} is outside {least} to {most}']) for option, value, least, most in
+            (('--workers', '99999999999', 1, 1024), ('--accumulate', '0', 1, 65536), ('--accumulate', '99999999999', 1, 65536),
+             ('--keep-received', '-1', 0, 2**32 - 1), ('--keep-received', str(2**32), 0, 2**32 - 1))]
 NUMBERS += [('--device-memory', '0.5GB', ['--device-memory: 0.5GB is no whole number', '512MB'])]
 DRAWN = [('--temperature', value, ['--temperature: ' + value, '0.8']) for value in ('nan', 'inf', '-1')]
 DRAWN += [('--top-p', value, ['--top-p: ' + value, '1 (all)']) for value in ('nan', '0', '1.5')]
-DRAWN += [('--top-k', '-1', ['--top-k: -1', '0 means all']), ('--tokens', '-5', ['--tokens', 'less than 0']),
+DRAWN += [('--top-k', value, [f'--top-k: {value} is outside 0 to 2147483647']) for value in ('-1', '2147483648')]
+DRAWN += [('--temperature', 'warm', ["--temperature: 'warm' is no number", '3e-3']), ('--tokens', '-5', ['--tokens', 'less than 0']),
           ('--tokens', 'many', ['--tokens', 'many']), ('--tokens', '1' + 30 * '0', ['--tokens', 'digits']),
           ('--seed', '-1', ['--seed', 'less than 0'])]
 # Options that take no empty text, as of a variable that was not set.
@@ -184,8 +190,8 @@ def newcomers(runs, cases, out):
         cases.refused(f'{option} of a run', ['--run', 'excludes', option], 'info', '--run', out, option, runs.folder / 'x.dot')
     cases.refused('a part of a drawing, and no drawing', ['--draw-begin', '--draw'], 'info', '--draw-begin', 3)
     cases.refused('a runtime of a place', ["--runtime: 'ring-emulated'", 'serial'], 'info', '--runtime', 'ring-emulated')
-    for words, pieces in ((['--workers', 0], ['--workers: 0 workers', '1 to 1024']),
-                          (['--workers', 2 * 10**9], ['--workers: 2000000000 workers', '1 to 1024']),
+    for words, pieces in ((['--workers', 0], ['--workers: 0 is outside 1 to 1024']),
+                          (['--workers', 10**11], [f'--workers: {10**11} is outside 1 to 1024']),
                           (['--isa', 'v9'], ["--isa: 'v9'", 'best']), (['--parallel', 'fdsp'], ["no preset 'fdsp'", 'fsdp']),
                           (['--mesh', 'data=641,tensor=6700417'], ['a mesh of 4294967297 ranks', 'there are 1'])):
         cases.refused(f'a plan for {" ".join(map(str, words))}', pieces, 'info', *words)
