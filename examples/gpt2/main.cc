@@ -225,6 +225,9 @@ void add_model_options(CLI::App& app, TrainSettings& settings) {
 void add_train_options(CLI::App& app, TrainSettings& settings) {
   app.add_option("--data", settings.data,
                  "Text files [the King James Bible of Debian's package bible-kjv]")
+      ->expected(1, 1 << 20)  // as many as one likes; else CLI11 takes "[a,b]" for two
+      ->allow_extra_args(false)
+      ->type_name("TEXT ...")
       ->check(not_empty());
   add_model_options(app, settings);
   app.add_option("--steps", settings.steps, "Steps in all, those before a --resume included")

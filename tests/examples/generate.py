@@ -286,8 +286,12 @@ def main():
     nothing = runs.call('train', '--data', runs.data, '--out', runs.new_folder(), *SIZES, '--steps', 50, '--lr', 1e30, '--warmup', 1)
     need(nothing.returncode == 3 and 'the loss of step' in nothing.stderr and 'no checkpoint' in nothing.stderr,
          f'a loss that is not finite stops: {nothing.stderr.strip()}')
+    (runs.folder / '[a,b]').write_text(runs.data.read_text())
+    bracketed = runs.call('train', '--data', '[a,b]', '--out', runs.new_folder(), *SIZES, '--steps', 0, cwd=runs.folder)
+    need("data    '[a,b]': " in bracketed.stdout, f'a name in brackets is one: {bracketed.stdout[:300]}{bracketed.stderr}')
     progress_in_a_narrow_terminal(runs)
     progress_of_planning(runs)
+    progress_of_planning(runs, 20)
     for command in ([], ['train'], ['generate'], ['info']):
         help_text = runs.call(*command, '--help')
         need(help_text.returncode == 0 and '--help' in help_text.stdout, f'gpt2 {" ".join(command)} --help')
