@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Trains a GPT-2 on text, byte by byte; generates text with it; says what a model needs.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "checks.hh"
@@ -23,6 +20,7 @@
 #include "nntile/runtime/dynamic/dynamic.hh"
 #include "nntile/testing/device.hh"
 #include "signals.hh"
+#include "streams.hh"
 #include "train.hh"
 #ifdef NNTILE_HAVE_CUDA
 #include "nntile/runtime/cuda.hh"
@@ -316,34 +314,15 @@ int info(InfoSettings const& settings) {
   return 0;
 }
 
-/// The exit status, behind all that was printed. Throws Error where it could not be.
-int printed(int status) {
-  errno = 0;  // else of whatever failed last
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    throw nntile::Error(nntile::concat(
-        "standard output: ", errno == 0 ? "an earlier write failed" : std::strerror(errno),
-        "; what was to be printed is not complete"));
-  return status;
-}
-
-/// Takes the numbers of standard streams that are closed, which else the next files get: what is
-/// printed would go into those. Whatever is written to them fails, as it does to a closed one.
-void keep_streams_apart() {
-  int descriptor = 0;
-  while ((descriptor = ::open("/dev/null", O_RDONLY)) >= 0 && descriptor <= STDERR_FILENO) {
-  }
-  if (descriptor > STDERR_FILENO) ::close(descriptor);
-}
-
-/// Says why, and the exit status. Ranks that fail together fail alike, and the first of them ends
-/// all: one line, not one from each.
+/// Says why, in one line whatever a name in it holds, and the exit status. Ranks that fail together
+/// fail alike, and the first of them ends all: one line, not one from each.
 int end(std::optional<World>& world, char const* why) {
   join_others(world);
   int const rank = world ? world->rank() : launched().rank;
   if (!world && rank > 0) return 2;
   if (world && world->size() > 1)
     std::this_thread::sleep_for(std::chrono::milliseconds(500 * std::min(rank, 5)));
-  std::fprintf(stderr, "gpt2: %s%s\n", world ? world->name().c_str() : "", why);
+  say_in_one_line(world ? world->name() : "", why);
   if (world && world->size() > 1) world->abort(2);
   return 2;
 }

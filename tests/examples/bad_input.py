@@ -173,6 +173,7 @@ def newcomers(runs, cases, out):
                   '--tile', '64,head_dim=8')
     cases.refused('more devices than the layers of a run', ['--devices: 8', '1 layers', 'train one with more --layers'], 'generate',
                   '--run', out, '--place', 'emulated', '--devices', 8)
+    cases.refused('a run whose name has two lines', ["--run: 'a\\x0ab' is not there"], 'generate', '--run', 'a\nb')
     cases.refused('a file for a run', ["text.txt'", 'Not a directory'], 'generate', '--run', runs.data)
     for option in ('--dot', '--plan', '--draw'):
         cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
