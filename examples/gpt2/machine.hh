@@ -100,10 +100,10 @@ inline std::size_t available_bytes() {
   return kilobytes * 1024;
 }
 
-/// Columns of the terminal that is printed to; 0 if unavailable.
-inline int terminal_columns() {
+/// Columns of the terminal that a descriptor is of; 0 if unavailable.
+inline int terminal_columns(int descriptor) {
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 /// "1.5 GB", "23 MB".

@@ -40,9 +40,11 @@ class PlanningNotice {
     int seconds = 0;
     while (!wake_.wait_for(guard, std::chrono::seconds(1), [this] { return ended_; })) {
       ++seconds;
-      std::fprintf(stderr, "\r\033[Kplanning '%s', %d s, %s; larger tiles take less: --tile 0",
-                   graph.c_str(), seconds,
-                   readable_bytes(static_cast<double>(resident_bytes())).c_str());
+      std::string const text = nntile::concat("planning '", graph, "', ", seconds, " s, ",
+                                              readable_bytes(static_cast<double>(resident_bytes())),
+                                              "; larger tiles take less: --tile 0");
+      // The next one replaces it, which it can in one row.
+      std::fprintf(stderr, "\r\033[K%.*s", terminal_columns(STDERR_FILENO) - 1, text.c_str());
       std::fflush(stderr);
     }
     if (seconds > 0) std::fprintf(stderr, "\r\033[K");

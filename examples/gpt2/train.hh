@@ -451,8 +451,8 @@ template <nntile::Runtime R> class Trainer {
         speed_text(step_flops_ / per_step, peak_, settings_.machine.place == "host").c_str(),
         readable_bytes(static_cast<double>(resident_bytes())).c_str(), left.c_str());
     bool const stays = last || !terminal;  // else the next replaces it, which it can in one row
-    std::printf("%s%.*s%s", terminal ? "\r\033[K" : "", stays ? -1 : terminal_columns() - 1, text,
-                stays ? "\n" : "");
+    int const most = stays ? -1 : terminal_columns(STDOUT_FILENO) - 1;
+    std::printf("%s%.*s%s", terminal ? "\r\033[K" : "", most, text, stays ? "\n" : "");
     std::fflush(stdout);
   }
 

@@ -80,16 +80,18 @@ def progress_in_a_narrow_terminal(runs):
          f'progress stays in its row: {replaced[:2]}')
 
 
-def progress_of_planning(runs):
-    """A plan that takes seconds says so on a terminal."""
+def progress_of_planning(runs, columns=0):
+    """A plan that takes seconds says so on a terminal, of any width in one row."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
     with subprocess.Popen([runs.program, 'info', '--preset', '124m', '--tile', '8'], stdout=subprocess.DEVNULL, stderr=theirs,
                           env=runs.environment) as process:
         os.close(theirs)
         text = os.read(ours, 4096)
         process.kill()
     os.close(ours)
-    need(re.fullmatch(rb"\r\x1b\[Kplanning 'train', 1 s, .* [kMG]B; larger tiles take less: --tile 0", text),
+    whole = rb"\r\x1b\[Kplanning 'train', 1 s, .* [kMG]B; larger tiles take less: --tile 0"
+    need(re.fullmatch(whole, text) if columns == 0 else text == b"\r\x1b[Kplanning 'train', 1 s, "[:4 + columns - 1],
          f'a plan that takes long says so: {text}')
 
 
