@@ -72,8 +72,7 @@ template <nntile::Runtime R> class Trainer {
   /// that fails is a warning; the last one throws.
   bool run() {
     describe_run();
-    double const begin = seconds_now();
-    begin_ = last_line_ = begin;
+    last_line_ = seconds_now();
     first_step_ = timed_step_ = step_;
     if (step_ == 0 && !validate()) return false;
     if (step_ > 0 && step_ >= steps_ && world_.speaks())
@@ -492,7 +491,6 @@ template <nntile::Runtime R> class Trainer {
   double core_peak_ = 0;
   double peak_ = 0;
   double step_flops_ = 0;  // of all ranks
-  double begin_ = 0;
   double train_begin_ = 0;
   double last_line_ = 0;
 };
