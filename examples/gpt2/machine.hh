@@ -122,7 +122,8 @@ inline std::string readable_bytes(double bytes) {
 
 /// "1:02:03", "2:03".
 inline std::string readable_time(double seconds) {
-  auto const whole = static_cast<long>(std::max(0.0, seconds) + 0.5);
+  constexpr double most = 9e18;  // that a number of seconds may be
+  auto const whole = static_cast<long>(std::min(std::max(0.0, seconds), most) + 0.5);
   char text[32];
   if (whole >= 3600)
     std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
