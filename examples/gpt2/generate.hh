@@ -16,6 +16,7 @@
 #include "nntile/nn/language_model.hh"
 #include "nntile/ops/sample.hh"
 #include "session.hh"
+#include "words.hh"
 
 namespace gpt2 {
 
@@ -28,7 +29,7 @@ inline nntile::io::Checkpoint open_run(std::string const& run) {
   if (!io::path_exists(nntile::concat(path, '/', io::manifest_name)))
     throw nntile::ValueError(nntile::concat(
         "--run: '", run, "' ", io::path_exists(run) ? "holds no checkpoint" : "is not there",
-        "; gpt2 train --out ", run, " saves one there"));
+        "; gpt2 train --out ", shell_word(run), " saves one there"));
   return io::Checkpoint::open(path, nullptr, io::Part::model);
 }
 

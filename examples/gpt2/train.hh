@@ -25,6 +25,7 @@
 #include "session.hh"
 #include "signals.hh"
 #include "watch.hh"
+#include "words.hh"
 
 namespace gpt2 {
 
@@ -416,13 +417,13 @@ template <nntile::Runtime R> class Trainer {
     auto const step = static_cast<long long>(step_);
     if (stops() && step_ < steps_) {
       std::string rest = settings_.data.empty() ? "" : " --data";
-      for (std::string const& file : settings_.data) rest += nntile::concat(" '", file, "'");
+      for (std::string const& file : settings_.data) rest += " " + shell_word(file);
       if (!calibrated()) rest += nntile::concat(" --minutes ", settings_.minutes);
-      std::printf("interrupted: saved at step %lld; gpt2 train --resume --out '%s'%s goes on\n",
-                  step, settings_.out.c_str(), rest.c_str());
+      std::printf("interrupted: saved at step %lld; gpt2 train --resume --out %s%s goes on\n", step,
+                  shell_word(settings_.out).c_str(), rest.c_str());
     } else {
-      std::printf("saved at step %lld; gpt2 generate --run '%s' continues a text\n", step,
-                  settings_.out.c_str());
+      std::printf("saved at step %lld; gpt2 generate --run %s continues a text\n", step,
+                  shell_word(settings_.out).c_str());
     }
     std::fflush(stdout);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Errors of the planner, in words of the command line.
+// Words of the command line: errors of the planner in them, and names.
 
 #include <cstddef>
 #include <string>
@@ -35,6 +35,13 @@ inline std::string in_options(std::string text) {
   if (of_tile) return "--" + text;
   if (of_groups) return "--groups: " + text;
   return text;
+}
+
+/// A name as one word of a shell, whatever it holds.
+inline std::string shell_word(std::string_view name) {
+  std::string word = "'";
+  for (char const c : name) word += c == '\'' ? std::string_view("'\\''") : std::string_view(&c, 1);
+  return word + '\'';
 }
 
 }  // namespace gpt2

@@ -375,7 +375,7 @@ def main():
     cases.refused('too little of the host for generating', ['bytes of host', '; give ', 'or --disk-keeps parameters, or',
                   'tiles (--tile)'], 'generate', '--run', out, '--disk', '/tmp', '--host-memory', 5000)
     for command in 'generate', 'info':
-        cases.refused('a run that is not there', ["--run: 'nowhere' is not there", 'gpt2 train --out nowhere'], command, '--run',
+        cases.refused('a run that is not there', ["--run: 'nowhere' is not there", "gpt2 train --out 'nowhere'"], command, '--run',
                       'nowhere')
         cases.refused('a folder without a run', [f"--run: '{runs.folder}' holds no checkpoint"], command, '--run', runs.folder)
 
