@@ -16,6 +16,7 @@
 #include "nntile/nn/language_model.hh"
 #include "nntile/ops/sample.hh"
 #include "session.hh"
+#include "streams.hh"
 #include "words.hh"
 
 namespace gpt2 {
@@ -64,7 +65,8 @@ template <nntile::Runtime R> class Generator {
                      nntile::io::Part::model);
   }
 
-  /// Prints the prompt and what follows, as it comes.
+  /// Prints the prompt and what follows, as it comes. Throws Error at the first byte that cannot
+  /// be.
   void run() {
     std::vector<std::int64_t> text;
     for (char const c : settings_.prompt) text.push_back(static_cast<unsigned char>(c));
@@ -73,7 +75,7 @@ template <nntile::Runtime R> class Generator {
       auto const length = std::min(text.size(), static_cast<std::size_t>(described_.seq));
       text.push_back(next(std::span(text).last(length), length < text.size(), i));
       std::putchar(static_cast<int>(text.back()));
-      std::fflush(stdout);
+      (void)printed(0);
     }
     std::putchar('\n');
   }

@@ -198,7 +198,7 @@ def newcomers(runs, cases, out):
         cases.refused(f'a plan for {" ".join(map(str, words))}', pieces, 'info', *words)
     for words, pieces in PLANNED:
         cases.refused_first(f'a plan with {" ".join(map(str, words))}', pieces, 'info', *TINY[:-2], *words)
-    for command in (['info'], ['generate', '--run', out, '--tokens', 2], ['--help']):
+    for command in (['info'], ['generate', '--run', out, '--tokens', 10**9], ['--help']):
         cases.refused(f'{command[0]} into a full disk', ['standard output', 'No space left'], *command,
                       launcher=['sh', '-c', 'exec "$0" "$@" > /dev/full'])
     cases.refused('train into a full disk', ['standard output: an earlier write failed'], 'train', *TINY, '--data', runs.data,
