@@ -1,6 +1,7 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests to end a run: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
+// Requests to end a run: Ctrl-C, SIGTERM, SIGHUP of a terminal that is closed, and SIGPIPE of a
+// reader that has gone.
 
 #include <signal.h>
 
@@ -13,7 +14,7 @@ namespace gpt2 {
 
 /// The first signal asks for an end behind the step in flight. One that comes at least a second
 /// later asks for it at once; sooner it is the same request, which a terminal and a launcher may
-/// both pass on.
+/// both pass on, and so is SIGPIPE, which comes with all that is printed.
 class EndSignals {
  public:
   /// From here on signals are requests; those that were ignored stay so, as by nohup or of a script
@@ -21,7 +22,7 @@ class EndSignals {
   /// another thread looks at asked_again().
   static void take(bool alone) {
     alone_ = alone;
-    for (int const signal : {SIGINT, SIGTERM, SIGHUP})
+    for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE})
       if (!is_ignored(signal)) std::signal(signal, &EndSignals::take_one);
   }
   static bool asked() { return first_ != 0; }
@@ -37,7 +38,7 @@ class EndSignals {
   static void take_one(int signal) {
     double const now = seconds_now();
     double first = 0;
-    if (first_.compare_exchange_strong(first, now) || now - first < 1) return;
+    if (first_.compare_exchange_strong(first, now) || now - first < 1 || signal == SIGPIPE) return;
     again_ = true;
     if (!alone_) return;
     std::signal(signal, SIG_DFL);

@@ -275,6 +275,16 @@ def main():
              f'{name} saves, says how to go on, and ends cleanly: {rest}')
         need(list(pathlib.Path(stopped).glob('step-*')), f'there is a checkpoint after {name}')
 
+    closed = runs.new_folder()
+    process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', closed, *map(str, SIZES),
+                                '--steps', '1000000', '--eval-every', '20'], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=runs.environment)
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    need(process.wait() == 2 and said.startswith('gpt2: standard output: ') and list(pathlib.Path(closed).glob('step-*')),
+         f'a run whose pipe is closed is saved, and ends: {said}')
+
     slow = ['--preset', 'small', '--seq', 256, '--batch', 64, '--accumulate', 8, '--workers', 1]
     process = subprocess.Popen([runs.program, 'train', '--data', str(runs.data), '--out', runs.new_folder(), *map(str, slow)],
                                stdout=subprocess.PIPE, text=True, env=runs.environment)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "examples/gpt2/signals.hh"
 
+#include <ctime>
+
 #include "examples/gpt2/corpus.hh"
 #include "tests/io/scratch.hh"
 #include "tests/support/catch.hh"
@@ -14,7 +16,7 @@ namespace {
 /// for an end.
 bool asks(int raised, int ignored = 0) {
   int const status = in_child([&] {
-    for (int const signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+    for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
     if (ignored != 0) std::signal(ignored, SIG_IGN);
     EndSignals::take(true);
     std::raise(raised);
@@ -26,15 +28,26 @@ bool asks(int raised, int ignored = 0) {
 
 }  // namespace
 
-TEST_CASE("Ctrl-C, SIGTERM and SIGHUP ask for an end", "[io][signals]") {
-  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+TEST_CASE("Ctrl-C, SIGTERM, SIGHUP and SIGPIPE ask for an end", "[io][signals]") {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     INFO("signal " << signal);
     CHECK(asks(signal));
   }
 }
 
+TEST_CASE("a pipe without a reader asks once, however much is printed", "[io][signals]") {
+  CHECK(in_child([] {
+          EndSignals::take(true);
+          std::raise(SIGPIPE);
+          timespec const second{1, 0};
+          ::nanosleep(&second, nullptr);
+          std::raise(SIGPIPE);
+          return EndSignals::asked() && !EndSignals::asked_again() ? 0 : 1;
+        }) == 0);
+}
+
 TEST_CASE("a signal that was ignored stays so, and the others ask", "[io][signals]") {
-  for (int const signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     INFO("signal " << signal);
     CHECK_FALSE(asks(signal, signal));
     CHECK(asks(signal == SIGTERM ? SIGINT : SIGTERM, signal));
