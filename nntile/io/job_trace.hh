@@ -20,8 +20,8 @@ namespace nntile::io {
 /// The trace of a simulation with times: a process per rank, in it a row per worker and one for
 /// each direction of its links, an event per task or transfer, named by op and result, and an arrow
 /// per message. Of a link that ranks share, each has its own messages. Times in microseconds.
-/// Throws ValueError where there are no times, or not those of these parts. Source: Trace Event
-/// Format, 2016.
+/// Throws ValueError where there are no times, or not those of these parts, or ns of one are beyond
+/// 2^63. Source: Trace Event Format, 2016.
 inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation const& simulation) {
   std::size_t tasks = 0;
   for (Plan const& part : parts) tasks += part.tasks().size();
@@ -51,6 +51,9 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
       PlannedTask const& task = part.tasks()[t];
       SimulatedTask const& time = simulation.times[first + t];
       PlannedKernel const& kernel = part.kernels()[task.kernel];
+      if (!(time.end * 1e9 < 0x1p63))
+        throw ValueError(concat("job_trace: task ", t, " of rank ", r, " ends at ", time.end,
+                                " s, and a trace has 9.2e9 s at most; simulate a faster cluster"));
       std::int64_t const begin = ns(time.begin), end = ns(time.end);
       auto const event = [&](char const* phase, std::int64_t at) {
         return Json::object({{"ph", phase},

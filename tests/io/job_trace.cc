@@ -74,3 +74,12 @@ TEST_CASE("a trace of a job needs its times, and its parts", "[io][trace]") {
   CHECK_THROWS_AS(io::job_trace_text(std::span(of.parts).first(1), timed), ValueError);
   CHECK_THROWS_AS(io::write_job_trace("/nowhere/trace.json", of.parts, timed), Error);
 }
+
+TEST_CASE("times that no trace counts are refused", "[io][trace]") {
+  TwoRanks of;
+  of.cluster.rank.bandwidth = 1e-12;
+  CHECK_THAT(message_of<ValueError>(
+                 [&] { (void)io::job_trace_text(of.parts, simulate(of.parts, of.cluster, true)); }),
+             Catch::Matchers::StartsWith("job_trace: task 0 of rank 0 ends at ") &&
+                 Catch::Matchers::Contains("9.2e9 s at most"));
+}
