@@ -122,6 +122,13 @@ def main():
     parser.add_argument("--before")
     options = parser.parse_args()
     compiler = options.compiler.split()
+    if not compiler or shutil.which(compiler[0]) is None:
+        parser.error(f"--compiler: '{options.compiler}' is no program that is there")
+    if options.json:  # now rather than after the measurements
+        try:
+            open(options.json, "a", encoding="utf-8").close()
+        except OSError as error:
+            parser.error(f"--json: cannot write '{options.json}': {error.strerror}")
     if options.count:
         return count_instructions(compiler, options.before)
     runs, records, over = 5 if options.quick else 21, [about(compiler)], []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scripts of the benches on files and programs that are not whole: summary.py and plot.py on records, device.py with a
-trainer that says nothing.
+"""Scripts of the benches on files and programs that are not whole: summary.py and plot.py on records, compile_time.py
+with a file and a compiler that are not there, device.py with a trainer that says nothing.
 """
 import json
 import pathlib
@@ -45,6 +45,14 @@ def main():
             done = call('plot.py', wrong, pathlib.Path(folder, 'picture.svg'))
             need(done.returncode == 1 and done.stderr.startswith(f'{wrong}: ') and len(done.stderr.splitlines()) == 1,
                  f'{what}: {done.stderr.strip()}')
+        file = pathlib.Path(folder, 'compile_time.json')
+        done = call('compile_time.py', '--quick', '--compiler', 'true', '--json', file)
+        need(done.returncode == 0 and not done.stderr, f'a compiler that compiles nothing is timed: {done.stderr[-200:]}')
+        need(call('summary.py', 'bars', file).stdout.startswith('bars: '), 'which are records')
+        for words, why in ((['--json', file / 'below'], 'Not a directory'), (['--compiler', ''], "'' is no program"),
+                           (['--compiler', 'no compiler'], "'no compiler' is no program")):
+            done = call('compile_time.py', '--compiler', 'true', *words)
+            need(done.returncode == 2 and why in done.stderr and not done.stdout, f'{why}: {done.stderr.strip()[-200:]}')
         program = pathlib.Path(folder, 'examples/gpt2')
         program.parent.mkdir()
         program.write_text('#!/bin/sh\n')
