@@ -137,12 +137,16 @@ inline void show_part(InfoSettings const& settings, LogicalGraph const& graph,
   draw_plan(settings, plan);
 }
 
+inline std::string part_file(std::string const& folder, int rank) {
+  return nntile::concat(folder, "/rank-", rank, ".json");
+}
+
 /// Writes the part of each rank into a folder, as rank-0.json and so on.
 inline void save_parts(std::string const& folder, LogicalGraph const& graph,
                        nntile::PlanOptions const& options, int ranks) {
   for (int rank = 0; rank < ranks; ++rank)
-    nntile::io::save_part(nntile::concat(folder, "/rank-", rank, ".json"),
-                          nntile::PlannedPart(graph, options, rank), graph);
+    nntile::io::save_part(part_file(folder, rank), nntile::PlannedPart(graph, options, rank),
+                          graph);
 }
 
 /// Prints what each of several ranks holds, computes and sends in a training step, and starts none.
@@ -212,7 +216,10 @@ inline void show_model(InfoSettings const& settings) {
   (void)isa_of(settings.model.machine.isa);  // as it is written
   if (!settings.part.empty()) return show_part(settings, of.graph, options);
   nntile::PlanOptions const shared = shared_out(options, settings.model, settings.ranks);
-  if (!settings.save_parts.empty()) nntile::io::make_directories(settings.save_parts);
+  if (!settings.save_parts.empty()) {
+    nntile::io::make_directories(settings.save_parts);
+    require_writable("--save-parts", part_file(settings.save_parts, 0));
+  }
   Plan const plan =
       plan_within(settings.model.machine, of.graph.name(), [&] { return Plan(of.graph, options); });
   std::vector<nntile::PartReport> parts;  // behind the plan for one rank, whose errors are plainer

@@ -179,6 +179,8 @@ def newcomers(runs, cases, out):
         cases.refused(f'{option} in no folder', [f"{option}: '/nowhere/x.dot'", 'No such file or directory'], 'info', option,
                       '/nowhere/x.dot')
         cases.refused_first(f'{option} below a file', [f"{option}: ", 'Not a directory'], 'info', option, runs.data / 'x.dot')
+    cases.refused_first('parts in a folder that takes no files', ["--save-parts: '/proc/rank-0.json' can't be written"], 'info',
+                        *TINY[:-2], '--ranks', 2, '--save-parts', '/proc')
     for first, second in (('--dot', '--plan'), ('--plan', '--draw')):
         cases.refused_first(f'{first} and {second} to one file', [f'{second}: ', f"x.dot' is {first}'s file, too"], 'info', first,
                             runs.folder / 'x.dot', second, runs.folder / '.' / '..' / runs.folder.name / 'x.dot')
