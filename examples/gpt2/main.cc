@@ -368,12 +368,10 @@ int main(int argc, char** argv) {
   add_train_options(*train_command, train_settings);
   train_command->footer(
       "Ctrl-C, SIGTERM or SIGHUP ends the run behind the step in flight and saves it, on all ranks "
-      "the\nsame step; a second one, a second later, ends it at once. So does a pipe that is read "
-      "no "
-      "more, but\nonce. A step that waits for another rank is left when it hasn't ended 10 s "
-      "later, "
-      "or in twice its\nusual time. The last checkpoint stays in both cases. Signals that were "
-      "ignored stay so, as under nohup.\n\n" +
+      "the\nsame step; a second one, a second later, ends it at once. A pipe that is closed asks "
+      "once, where\nthere is one process. A step that waits for another rank is left when it "
+      "hasn't ended 10 s later, or\nin twice its usual time. The last checkpoint stays in both "
+      "cases. Signals that were ignored stay so,\nas under nohup.\n\n" +
       example);
 
   GenerateSettings generate_settings;

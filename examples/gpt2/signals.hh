@@ -19,11 +19,13 @@ class EndSignals {
  public:
   /// From here on signals are requests; those that were ignored stay so, as by nohup or of a script
   /// in the background. `alone`: the second one ends this process as if it were not taken; else
-  /// another thread looks at asked_again().
+  /// another thread looks at asked_again(), and pipes are those of a launcher, which looks after
+  /// them.
   static void take(bool alone) {
     alone_ = alone;
-    for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE})
+    for (int const signal : {SIGINT, SIGTERM, SIGHUP})
       if (!is_ignored(signal)) std::signal(signal, &EndSignals::take_one);
+    if (alone && !is_ignored(SIGPIPE)) std::signal(SIGPIPE, &EndSignals::take_one);
   }
   static bool asked() { return first_ != 0; }
   static bool asked_again() { return again_; }
