@@ -140,6 +140,12 @@ def cmake(root, build, program, blas, scratch):
     for name in ["headers", "program"]:
         call(project / "build" / name, env={
             **os.environ, "LD_LIBRARY_PATH": str(next(moved.rglob("libnntile_kernels.*")).parent)})
+    again = scratch / "again"  # the next version, say: its library goes with its headers
+    moved.rename(again)
+    config = next(again.rglob("nntileConfig.cmake")).parent
+    call("cmake", "-S", project, "-B", project / "build", f"-Dnntile_DIR={config}")
+    if f"nntile_LIBRARY:FILEPATH={again}/" not in (project / "build/CMakeCache.txt").read_text(encoding="utf-8"):
+        raise SystemExit("a build folder that goes on with another installation keeps the library of the first")
     return 0
 
 
