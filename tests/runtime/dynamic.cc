@@ -19,6 +19,7 @@
 #include "nntile/runtime/starpu/starpu.hh"
 #endif
 #include "nntile/testing/conformance.hh"
+#include "tests/runtime/codelets.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -72,6 +73,20 @@ class Plain {
  private:
   Serial serial_;
 };
+
+/// Submits a task of its own before each: events of what it is given are two apart.
+struct Spaced : Serial {
+  static constexpr char const* runtime_name = "spaced";
+  using Serial::Serial;
+  void replay() = delete;
+  Event submit(Task<Handle> const& task) {
+    static constexpr Codelet nothing{
+        "nothing", +[](KernelCall const&) noexcept { return Status{}; }, nullptr, nullptr};
+    Serial::submit({&nothing, {}, {}, {}, {}});
+    return Serial::submit(task);
+  }
+};
+static_assert(!ReplayingRuntime<Spaced>);
 
 #ifdef NNTILE_HAVE_STARPU
 using Any = Dynamic<Serial, Ring, StarPU>;
@@ -235,6 +250,24 @@ TEST_CASE("all tasks that were submitted one by one are waited for, where the fi
   CHECK(contains(text, "more than a thousand"));
   CHECK(Plain::waits == 4);  // for the two that the bindings go through first, too
   CHECK(runtime.done(event));
+  CHECK_THROWS_AS(runtime.wait_all(), TaskError);
+}
+
+TEST_CASE("the event of a program is that of its last task, whatever the runtime numbers besides",
+          "[runtime][dynamic]") {
+  static constexpr Use<Binding> use[] = {{0, Access::update}};
+  test::TokenKeeper keeper;
+  auto* const address = &keeper;
+  ProgramTask const tasks[] = {
+      {&test::keep_codelet, use, std::as_bytes(std::span(&address, 1)), {}, {}}};
+  Dynamic<Spaced> runtime("spaced");
+  auto const program = runtime.record(tasks, 1, {});
+  DataHandle const bindings[] = {make_buffers(runtime)[0]};
+  Event const first = runtime.replay(program, bindings, {});
+  CHECK_FALSE(runtime.done(first));
+  keeper.at(0).complete({"it broke"});
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(first); }), "it broke"));
+  CHECK(runtime.done(first));
   CHECK_THROWS_AS(runtime.wait_all(), TaskError);
 }
 

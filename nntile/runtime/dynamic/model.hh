@@ -103,12 +103,18 @@ template <Runtime R, class Handles> class ListingFacade final : public FacadeOf<
     auto const bound = this->own(bindings, room);
     list.check(bound, block);
     EventRange const range = list.submit(this->runtime_, bound, block);
+    if (range.count > most_tasks || range.first.sequence > UINT64_MAX >> count_bits)
+      throw ValueError(concat(
+          "replay: the runtime has numbered tasks from ", range.first.sequence, " on, ",
+          range.count, " of them, and an event here holds numbers up to ", UINT64_MAX >> count_bits,
+          ", ", most_tasks, " of them: let it number tasks from 1 on, one by one"));
     sequences_of_.store(range.first.runtime, std::memory_order_relaxed);
     return {this, range.first.sequence << count_bits | range.count};
   }
 
  private:
-  // An event of a program packs the first sequence and their number: runtimes number tasks 1, 2, 3.
+  // An event of a program packs the first sequence and the number of them: runtimes number tasks
+  // upwards from 1 or so, and perhaps some of their own between them.
   static constexpr unsigned count_bits = 24;
   static constexpr std::uint64_t most_tasks = (std::uint64_t{1} << count_bits) - 1;
 

@@ -20,7 +20,8 @@
 
 namespace nntile::detail {
 
-/// The events of tasks that were submitted one after another.
+/// The events of tasks that were submitted one after another, from the first to the last: those
+/// between them too that a runtime numbers for itself.
 struct EventRange {
   Event first;
   std::uint64_t count = 0;
@@ -67,24 +68,24 @@ class TaskList {
     std::vector<Use<typename R::Handle>> uses;
     uses.reserve(std::max(recording_.binding_uses.size(), std::size_t{recording_.most_uses}));
     Event const first = begin(false, runtime, bindings, uses);
-    (void)begin(true, runtime, bindings, uses);
+    Event last = begin(true, runtime, bindings, uses);
     for (std::size_t task = 0; task < recording_.steps.size(); ++task) {
       Step const& step = recording_.steps[task];
       uses.clear();
       for (Use<Binding> const& use : recording_.uses_of(step))
         uses.push_back({bindings[use.handle], use.access});
       try {
-        runtime.submit({step.codelet,
-                        uses,
-                        {arguments + step.arguments, step.argument_bytes},
-                        step.hints,
-                        step.label});
+        last = runtime.submit({step.codelet,
+                               uses,
+                               {arguments + step.arguments, step.argument_bytes},
+                               step.hints,
+                               step.label});
       } catch (std::exception const& error) {
         mark_from(task, runtime, bindings, error.what());
         throw;
       }
     }
-    return {first, begin_tasks + recording_.steps.size()};
+    return {first, last.sequence - first.sequence + 1};
   }
 
  private:
