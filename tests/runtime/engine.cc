@@ -247,6 +247,31 @@ TEST_CASE("an executor's own memory is used and given back", "[runtime][engine]"
   CHECK(live == 0);
 }
 
+TEST_CASE("an executor's own memory is the host's, pinned or not", "[runtime][engine]") {
+  std::atomic<int> live{0};
+  Engine<Storing> runtime(&live);
+  std::byte bytes[8];
+  for (Place const place : {device(0), device(-1), disk, Place{Place::Kind::pinned, 1}}) {
+    CAPTURE(name_of(place.kind), place.device);
+    CHECK_THROWS_AS(runtime.allocate(8, place), ValueError);
+    CHECK_THROWS_AS(runtime.adopt(std::span(bytes), place), ValueError);
+  }
+  CHECK(live == 0);
+  runtime.retire(runtime.allocate(8, pinned));
+}
+
+TEST_CASE("an executor that gives a null pointer has no memory", "[runtime][engine]") {
+  struct Empty : ThreadExecutor {
+    using ThreadExecutor::ThreadExecutor;
+    void* allocate(std::size_t, Place) { return nullptr; }
+    void free(void*, std::size_t, Place) {}
+  };
+  Engine<Empty> runtime;
+  CHECK(contains(message_of<OutOfMemory>([&] { (void)runtime.allocate(8); }),
+                 "allocate: 8 bytes on host"));
+  runtime.retire(runtime.allocate(0));
+}
+
 TEST_CASE("engines live side by side", "[runtime][engine]") {
   Four first, second;
   auto const a = cell(first, 1), b = cell(second, 2);

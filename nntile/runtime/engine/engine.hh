@@ -175,9 +175,14 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
               [](void* x, void* pointer, std::size_t bytes, Place place) noexcept {
                 static_cast<X*>(x)->free(pointer, bytes, place);
               },
-              executor_.get()};
+              executor_.get(), &check_place_of_executor};
     }
     return devices_.source();
+  }
+  static void check_place_of_executor(void*, char const* call, Place place) {
+    if (place != host && place != pinned)
+      throw ValueError(concat(call, ": there is no ", name_of(place.kind), " ", place.device,
+                              ": this runtime has its executor's memory on the host, and pinned"));
   }
 
   support::StorageState state() noexcept { return {thread_, failures_, buffers_}; }

@@ -9,7 +9,9 @@
 
 namespace nntile {
 
-/// An executor that brings storage of its own. `free` is called from any thread.
+/// An executor that brings storage of its own: `allocate` gives memory of the host, or pinned,
+/// aligned to 64 bytes and not null, or throws OutOfMemory; `free` is called from any thread. With
+/// a Device the engine asks that for memory, and the heap.
 template <class X>
 concept StoringExecutor =
     Executor<X> && requires(X& executor, std::size_t bytes, Place place, void* pointer) {

@@ -83,6 +83,8 @@ class BufferTable {
     try {
       buffer.pointer = source_.allocate != nullptr ? source_.allocate(source_.state, bytes, place)
                                                    : allocate_aligned(bytes);
+      if (buffer.pointer == nullptr && bytes != 0) [[unlikely]]
+        fail_null(bytes, place);
     } catch (...) {
       records_.push(buffer);
       throw;
@@ -400,6 +402,11 @@ class BufferTable {
         buffer.set(Buffer::ranged);
     } catch (std::bad_alloc const&) {
     }
+  }
+  [[noreturn, gnu::noinline]] static void fail_null(std::size_t bytes, Place place) {
+    throw OutOfMemory(concat("allocate: ", bytes, " bytes on ", to_string(place),
+                             ": its device or executor gave a null pointer, where it throws "
+                             "OutOfMemory"));
   }
   [[noreturn, gnu::noinline]] static void fail_adopt(std::size_t bytes, Buffer const& other) {
     if (!other.is(Buffer::adopted))
