@@ -51,7 +51,8 @@ struct NoDevice {
 ///
 ///   exists                          true
 ///   devices()                       devices, numbered from 0. Constant, and so are
-///   lanes()                         streams of each. Kernels go to the first; copies to the last.
+///   lanes()                         streams of each, 1 or more. Kernels go to the first; copies to
+///                                   the last.
 ///   allocate(bytes, place)          memory of that device, or pinned memory of the host; aligned to
 ///                                   64 bytes, never null. Throws OutOfMemory, which names place and
 ///                                   bytes, DeviceError.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls of devices that fail, once or for good.
+// Calls of devices that fail, once or for good, and devices that do not keep their law.
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -38,7 +39,74 @@ template <class R> bool run(R& runtime, DataHandle result) {
   }
 }
 
+/// A device of no memory.
+struct Full : testing::EmulatedDevice {
+  using EmulatedDevice::EmulatedDevice;
+  void* allocate(std::size_t, Place) { return nullptr; }
+};
+/// So many devices, of so many streams.
+struct Counted : testing::EmulatedDevice {
+  static inline int its_devices = 1, its_lanes = 1;
+  int devices() const { return its_devices; }
+  int lanes() const { return its_lanes; }
+};
+/// Writes a text before it knows whether there is an error.
+struct Noting : testing::EmulatedDevice {
+  Status launch(Stream stream, DeviceJob const& job, char* text) noexcept {
+    std::strcpy(text, "about to be launched");
+    return EmulatedDevice::launch(stream, job, text);
+  }
+};
+/// Says that a job has failed, and not why.
+struct Silent : testing::EmulatedDevice {
+  StreamProgress query(Stream stream, std::uint64_t mark, char*) noexcept {
+    char text[status_text_bytes];
+    bool const runs = EmulatedDevice::query(stream, mark, text) == StreamProgress::running;
+    return runs ? StreamProgress::running : StreamProgress::failed;
+  }
+};
+template <Device D> using On = std::tuple<SerialOn<D>, EngineOn<D>, RingOn<D>>;
+
+/// A task on device 0.
+template <class R> Event put_there(R& runtime, DataHandle there) {
+  return submit(runtime, put_codelet, {{there, Access::write}}, 4L);
+}
+
 }  // namespace
+
+TEMPLATE_LIST_TEST_CASE("a device that gives a null pointer has no memory",
+                        "[testing][device_faults]", On<Full>) {
+  TestType runtime;
+  for (Place const place : {on(0), pinned})
+    CHECK(contains(message_of<OutOfMemory>([&] { (void)runtime.allocate(8, place); }),
+                   concat("allocate: 8 bytes on ", to_string(place))));
+}
+
+TEMPLATE_LIST_TEST_CASE("numbers of devices and of their streams that cannot be are refused",
+                        "[testing][device_faults]", On<Counted>) {
+  for (auto const& [devices, lanes] : {std::pair(-1, 1), {1, 0}, {1, -2}, {0, 0}}) {
+    Counted::its_devices = devices, Counted::its_lanes = lanes;
+    CHECK(contains(message_of<ValueError>([] { TestType runtime; }),
+                   concat("devices()=", devices, " and lanes()=", lanes)));
+  }
+}
+
+TEMPLATE_LIST_TEST_CASE("the text of a launch that went well says nothing",
+                        "[testing][device_faults]", On<Noting>) {
+  TestType runtime;
+  auto const there = runtime.allocate(sizeof(long), on(0)), result = cell(runtime);
+  CHECK_NOTHROW(runtime.wait(put_there(runtime, there)));
+  submit(runtime, copy_codelet, {{there, Access::read}, {result, Access::write}}, bytes);
+  CHECK(read(runtime, result) == 4);
+}
+
+TEMPLATE_LIST_TEST_CASE("a device that does not say why a job failed is said to give no reason",
+                        "[testing][device_faults]", On<Silent>) {
+  TestType runtime;
+  Event const event = put_there(runtime, runtime.allocate(sizeof(long), on(0)));
+  CHECK(contains(message_of<TaskError>([&] { runtime.wait(event); }),
+                 "failed: its device gave no reason"));
+}
 
 TEMPLATE_LIST_TEST_CASE("a call of a device that fails once is an error, and the next run is well",
                         "[testing][device_faults]", DeviceRuntimes) {

@@ -43,9 +43,10 @@ inline Place place_of(std::span<Use<Buffer*> const> uses) noexcept {
 /// The devices of one runtime, and the tasks in flight on them. Any thread may call it.
 template <Device D> class DeviceTasks {
  public:
+  /// Throws ValueError for numbers of devices and streams that cannot be.
   template <class... Arguments>
   explicit DeviceTasks(Arguments&&... arguments)
-      : device_(static_cast<Arguments&&>(arguments)...), queues_(queue_count()) {
+      : device_(static_cast<Arguments&&>(arguments)...), queues_(checked_queue_count()) {
     for (std::size_t i = 0; i < queue_count(); ++i) {
       int const number = static_cast<int>(i);
       queues_[i].device = &device_;
@@ -221,10 +222,12 @@ template <Device D> class DeviceTasks {
     void begin(Flying& task, DeviceJob const* job) noexcept {
       if (job != nullptr) {
         Status const status = device->launch(stream, *job, task.text);
-        if (status.ok())
+        if (status.ok()) {
+          task.text[0] = 0;  // it may have held the words of an error that did not come
           last_mark = device->mark(stream);
-        else
+        } else {
           task.fail(status.error);
+        }
       }
       task.mark = last_mark;
     }
@@ -254,8 +257,10 @@ template <Device D> class DeviceTasks {
       if (watches) watch(token);
     }
     StreamProgress progress_of(Flying const& task, char* text) noexcept {
+      text[0] = 0;
       StreamProgress const progress =
           task.mark == 0 ? StreamProgress::ended : device->query(stream, task.mark, text);
+      if (text[0] == 0) std::strcpy(text, "its device gave no reason");
       if (task.text[0] == 0 || progress == StreamProgress::running) return progress;
       std::memcpy(text, task.text, status_text_bytes);
       return StreamProgress::failed;
@@ -328,6 +333,13 @@ template <Device D> class DeviceTasks {
                             });
   }
 
+  std::size_t checked_queue_count() const {
+    int const devices = device_.devices(), lanes = device_.lanes();
+    if (devices < 0 || lanes < 1)
+      throw ValueError(concat("device: devices()=", devices, " and lanes()=", lanes,
+                              "; 0 or more devices, each of at least 1 stream"));
+    return queue_count();
+  }
   std::size_t queue_count() const noexcept {
     return static_cast<std::size_t>(device_.devices() * device_.lanes() + (has_disk ? 1 : 0));
   }
