@@ -81,8 +81,13 @@ inline constexpr Codelet receive_codelet{
 /// logarithmic in the open ones.
 template <RequiredCommunicator C> class Transfers : public TransferQueue {
  public:
+  /// Throws CommError for a rank that is none of the communicator's.
   explicit Transfers(C& comm)
-      : TransferQueue(&Transfers::poll, comm.thread_level() < ThreadLevel::multiple), comm_(comm) {}
+      : TransferQueue(&Transfers::poll, comm.thread_level() < ThreadLevel::multiple), comm_(comm) {
+    if (int const rank = comm.rank(), size = comm.size(); rank < 0 || rank >= size)
+      throw CommError(concat("communicator: rank() is ", rank, " and size() ", size,
+                             "; ranks count from 0 to size() - 1"));
+  }
 
   C& communicator() const { return comm_; }
 
@@ -107,14 +112,19 @@ template <RequiredCommunicator C> class Transfers : public TransferQueue {
                              "; wait for their tasks before"));
   }
 
-  /// The bytes that each rank gives, by rank; with no transfer open.
+  /// The bytes that each rank gives, by rank; with no transfer open. Throws what the communicator
+  /// does, and CommError where it gives others than one piece a rank.
   std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
     while (busy_.exchange(true, std::memory_order_acquire)) detail::sleep_ns(1'000);  // a last poll
     struct Free {
       std::atomic<bool>& busy;
       ~Free() { busy.store(false, std::memory_order_release); }
     } const free{busy_};
-    return comm_.all_gather(bytes);
+    auto all = comm_.all_gather(bytes);
+    if (all.size() != static_cast<std::size_t>(comm_.size()))
+      throw CommError(concat("all_gather: the communicator gave ", all.size(), " pieces, and has ",
+                             comm_.size(), " ranks"));
+    return all;
   }
 
   /// Gives `count` numbers of messages that no other call has given, the same on all ranks; returns

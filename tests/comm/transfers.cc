@@ -462,6 +462,26 @@ TEST_CASE("more numbers than the tag bound admits are refused", "[comm][transfer
   CHECK(engine.reserve(0) == 32'768);
 }
 
+TEST_CASE("a communicator of too few pieces, or of impossible ranks, is refused",
+          "[comm][transfers]") {
+  struct Odd : SelfComm {
+    int its_rank = 0, its_size = 1;
+    int rank() const { return its_rank; }
+    int size() const { return its_size; }
+    std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const>) { return {}; }
+  };
+  Odd comm;
+  Transfers<Odd> engine(comm);
+  CHECK(message_of<CommError>([&] { (void)engine.reserve(1); }) ==
+        "all_gather: the communicator gave 0 pieces, and has 1 ranks");
+  for (auto const& [rank, size] : {std::pair(0, 0), {-1, 2}, {2, 2}, {0, -1}}) {
+    comm.its_rank = rank, comm.its_size = size;
+    CHECK(message_of<CommError>([&] { Transfers<Odd> const other(comm); }) ==
+          concat("communicator: rank() is ", rank, " and size() ", size,
+                 "; ranks count from 0 to size() - 1"));
+  }
+}
+
 TEST_CASE("numbers are not reserved while transfers are open", "[comm][transfers]") {
   SelfComm comm;
   Transfers<SelfComm> engine(comm);
