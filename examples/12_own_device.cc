@@ -36,9 +36,10 @@ class MyDevice {
   int lanes() const { return 1; }
   bool runs(Codelet const& codelet) const { return codelet.cpu != nullptr; }
 
-  void* allocate(std::size_t bytes, Place) {
+  void* allocate(std::size_t bytes, Place place) {
     void* const memory = std::aligned_alloc(64, (bytes + 64) / 64 * 64);
-    if (memory == nullptr) throw OutOfMemory("my device is full");
+    if (memory == nullptr)
+      throw OutOfMemory(concat("my device: no ", bytes, " bytes on ", to_string(place)));
     return memory;
   }
   void free(void* memory, std::size_t, Place) noexcept { std::free(memory); }

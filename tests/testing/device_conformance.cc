@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The conformance battery, whose buffers lie in all places.
+#include <new>
+
 #include "nntile/testing/conformance.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/device_runtimes.hh"
@@ -17,7 +19,29 @@ using UnifiedRuntimes = std::tuple<Scattered<SerialOn<EmulatedUnifiedDevice>>,
                                    Scattered<EngineOn<EmulatedUnifiedDevice>>,
                                    Scattered<RingOn<EmulatedUnifiedDevice>>>;
 
+/// Has no memory, and says so by another error than the law's.
+struct Thrifty : EmulatedUnifiedDevice {
+  using EmulatedUnifiedDevice::EmulatedUnifiedDevice;
+  static inline Place::Kind where{};
+  void* allocate(std::size_t bytes, Place place) {
+    if (place.kind == where && bytes > std::size_t{1} << 40) throw std::bad_alloc();
+    return EmulatedUnifiedDevice::allocate(bytes, place);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("the battery asks each place for more than there is", "[testing][device_conformance]") {
+  if (sanitized) return;  // they end the process there
+  for (auto const kind : {Place::Kind::pinned, Place::Kind::device}) {
+    Thrifty::where = kind;
+    auto const report = testing::conformance(
+        [](RuntimeOptions const& options) { return Scattered<SerialOn<Thrifty>>(options); },
+        {.max_workers = 1, .only = "what cannot be allocated"});
+    INFO(to_string(report));
+    CHECK(report.failed() == 1);
+  }
+}
 
 TEMPLATE_LIST_TEST_CASE("the battery passes with buffers on devices",
                         "[testing][device_conformance]", UnifiedRuntimes) {
