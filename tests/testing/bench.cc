@@ -20,11 +20,13 @@ testing::SubmitBenchOptions const small{.tasks = 500, .runs = 1};
 class Refusing : public Forward<Serial> {
  public:
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    if (adopted == most_adopted) throw OutOfMemory("mine: no record");
     ++adopted;
     return inner().adopt(bytes, place, release);
   }
   void retire(Handle handle) {
     retired_unwaited += submitted;
+    if (keeps) throw LifetimeError("mine: not now");
     --adopted;
     inner().retire(handle);
   }
@@ -39,7 +41,8 @@ class Refusing : public Forward<Serial> {
   }
 
   int adopted = 0, submissions = 0, retired_unwaited = 0;
-  bool submitted = false;
+  int most_adopted = -1;
+  bool submitted = false, keeps = false;
 };
 
 TEST_CASE("the cases of submit are measured in one call", "[testing][bench]") {
@@ -96,6 +99,18 @@ TEST_CASE("a bench that an exception ends leaves neither tasks nor memory behind
     CHECK(runtime->adopted == 0);
     CHECK(runtime->retired_unwaited == 0);
   }
+}
+
+TEST_CASE("a bench ends with its error where memory is not adopted, or not retired",
+          "[testing][bench]") {
+  Refusing adopts, keeps;
+  adopts.most_adopted = 100;
+  CHECK(test::message_of([&] { (void)testing::bench_submit(adopts, "mine", small); }) ==
+        "mine: no record");
+  CHECK(adopts.adopted == 0);
+  keeps.keeps = true;
+  CHECK(test::message_of([&] { (void)testing::bench_submit(keeps, "mine", small); }) ==
+        "mine: no room");
 }
 
 }  // namespace

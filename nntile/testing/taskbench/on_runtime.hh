@@ -60,18 +60,28 @@ void for_each_grid_task(Grid& grid, std::vector<Handle> const& handles, Submit s
 template <Runtime R> class BenchBuffers {
  public:
   template <class T> BenchBuffers(R& runtime, std::span<T> memory) : runtime_(runtime) {
-    for (T& each : memory)
-      handles_.push_back(runtime.adopt(std::as_writable_bytes(std::span(&each, 1)), {}, {}));
+    handles_.reserve(memory.size());
+    try {
+      for (T& each : memory)
+        handles_.push_back(runtime.adopt(std::as_writable_bytes(std::span(&each, 1)), {}, {}));
+    } catch (...) {
+      end();
+      throw;
+    }
   }
   BenchBuffers(BenchBuffers const&) = delete;
-  ~BenchBuffers() {
-    wait_all();
-    for (auto const& handle : handles_) runtime_.retire(handle);
-    wait_all();  // the memory is released then
-  }
+  ~BenchBuffers() { end(); }
   std::vector<typename R::Handle> const& handles() const { return handles_; }
 
  private:
+  void end() noexcept {
+    wait_all();
+    for (auto const& handle : handles_) try {
+        runtime_.retire(handle);
+      } catch (...) {  // the runtime does not keep the law
+      }
+    wait_all();  // the memory is released then
+  }
   void wait_all() noexcept {
     try {
       runtime_.wait_all();
