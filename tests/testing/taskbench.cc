@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The task bench: its patterns, what its tasks notice, and METG.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -8,6 +12,8 @@
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/bench.hh"
 #include "tests/support/catch.hh"
+#include "tests/support/sanitized.hh"
+#include "tests/support/skip.hh"
 #include "tests/testing/broken_replay.hh"
 
 namespace {
@@ -296,4 +302,23 @@ TEST_CASE("kernels on no thread are refused", "[testing][taskbench]") {
       iteration_ns(0),
       "taskbench: kernels on 0 threads; a runtime with 1 CPU worker or more is measured");
   CHECK_THROWS_AS(iteration_ns(-1), ValueError);
+}
+
+TEST_CASE("kernels on more threads than the system has are an error", "[testing][taskbench]") {
+  if (test::sanitized) return test::skip("a sanitizer needs more address space than is left");
+  pid_t const child = fork();
+  if (child == 0) {
+    rlimit const limit{rlim_t{1} << 30, rlim_t{1} << 30};
+    (void)setrlimit(RLIMIT_AS, &limit);
+    try {
+      (void)iteration_ns(1000);
+    } catch (Error const&) {
+      _exit(0);
+    } catch (...) {
+    }
+    _exit(1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }

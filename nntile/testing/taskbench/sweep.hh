@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,8 @@ inline std::optional<double> metg(std::vector<EfficiencyPoint> points, double ta
 }
 
 /// Nanoseconds that a kernel's iteration takes a thread while `threads` run kernels at once; the
-/// best of several tries. Throws ValueError without threads. Blocks: about 20 ms.
+/// best of several tries. Throws ValueError without threads, Error where the system has not as
+/// many. Blocks: about 20 ms.
 inline double iteration_ns(int threads) {
   if (threads < 1)
     throw ValueError(concat("taskbench: kernels on ", threads,
@@ -60,9 +62,19 @@ inline double iteration_ns(int threads) {
       rates[t] = static_cast<double>(iterations) / took.count();
     };
     std::vector<std::thread> others;
-    for (std::size_t t = 1; t < rates.size(); ++t) others.emplace_back(work, t);
+    auto const join = [&] {
+      for (std::thread& other : others) other.join();
+    };
+    for (std::size_t t = 1; t < rates.size(); ++t) try {
+        others.emplace_back(work, t);
+      } catch (std::system_error const& error) {
+        ready = threads;  // the others wait for no more
+        join();
+        throw Error(concat("taskbench: worker ", t, " of ", threads,
+                           " has no thread to measure it on: ", error.what()));
+      }
     work(0);
-    for (std::thread& other : others) other.join();
+    join();
     double sum = 0;
     for (double const rate : rates) sum += rate;
     best = std::max(best, sum);
