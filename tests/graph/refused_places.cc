@@ -8,6 +8,7 @@
 #include "nntile/graph/graph.hh"
 #include "nntile/graph/places.hh"
 #include "nntile/ops.hh"
+#include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/device.hh"
 #include "tests/graph/placed_layer.hh"
@@ -164,15 +165,17 @@ TEST_CASE("tiles of more bytes than have a number are shared out over no places"
   CHECK(contains(refusal(bytes - 64, 1000), "bytes of device 0 are enough"));
 }
 
-TEST_CASE("values in memory of a device are refused with the tensor's name", "[graph][places]") {
+TEMPLATE_TEST_CASE("values in memory of a device are refused with the tensor's name",
+                   "[graph][places]", BasicSerial<testing::EmulatedDevice>,
+                   Record<BasicSerial<testing::EmulatedDevice>>) {
   PlacedLayer const layer;
-  BasicSerial<testing::EmulatedDevice> runtime;
+  TestType runtime;
   std::size_t const bytes = 32 * sizeof(float);
   auto* const there = static_cast<float*>(runtime.device().allocate(bytes, device(0)));
   std::span<float> const x(there, 24), w(there, 32);
   std::vector<float> const values(32, 1);
   for (bool const adopted : {false, true}) {
-    TensorStore<decltype(runtime)> store(runtime);
+    TensorStore<TestType> store(runtime);
     PlanOptions options{.place = {all_on(0)}};
     if (adopted) options.adopted = {"x"}, options.place.clear();
     auto step = compile(layer.graph, store, options);
@@ -182,13 +185,13 @@ TEST_CASE("values in memory of a device are refused with the tensor's name", "[g
       return contains(text, "memory of device 0");
     };
     CHECK(refused([&] { step.bind_input("x", x); }));
-    CHECK(refused([&] { store.write<float>("w", w); }));
-    CHECK(refused([&] { store.write_tile<float>("w", 0, w); }));
+    CHECK(refused([&] { store.template write<float>("w", w); }));
+    CHECK(refused([&] { store.template write_tile<float>("w", 0, w); }));
     step.bind_input("x", std::span(values).first(24));
-    store.write<float>("w", values);
+    store.template write<float>("w", values);
     CHECK(refused([&] { store.read(store.at("w"), w); }));
     step.execute();
-    CHECK(step.get_output<float>("y").size() == 48);
+    CHECK(step.template get_output<float>("y").size() == 48);
   }
   runtime.device().free(there, bytes, device(0));
 }

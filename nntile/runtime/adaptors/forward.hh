@@ -78,6 +78,11 @@ template <Runtime R> class Forward {
     return runtime_.workspace_bytes();
   }
 
+  auto& device() noexcept
+  requires requires(R& inner) { inner.device(); } {
+    return runtime_.device();
+  }
+
   Handle region(Handle handle, Region const& part)
   requires requires(R& inner) { inner.region(handle, part); } {
     return runtime_.region(handle, part);
