@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <new>
 #include <set>
 #include <span>
 #include <string>
@@ -99,6 +100,8 @@ class LocalWorld {
     std::vector<Message> left;     // its sends to look at: eager, or taken by their receivers
     std::uint64_t gathers = 0;     // that it has entered
     std::vector<std::byte> given;
+    bool given_all = false;  // there was memory for it
+    std::vector<std::vector<std::byte>> gathered;
   };
 
   /// Under the lock, as all that follows.
@@ -162,19 +165,19 @@ class LocalWorld {
       sent.taken = true;
   }
 
-  /// Every rank's bytes, when all have called it.
+  /// Every rank's bytes, when all have called it. A rank that lacks the memory has called it all
+  /// the same, as the others would wait for it: then it fails on all.
   std::vector<std::vector<std::byte>> gather(int rank, std::span<std::byte const> bytes,
                                              char const* call) {
     detail::Lock lock(mutex_);
     Rank& mine = at(rank);
     check_alive(rank, call);
-    mine.given.assign(bytes.begin(), bytes.end());
+    mine.given_all = copied(bytes, mine.given);
     std::uint64_t const round = ++mine.gathers;
     // Looked up rather than counted: a rank may enter again after one that ended has failed it.
     if (std::all_of(ranks_.begin(), ranks_.end(),
                     [&](Rank const& each) { return each.gathers >= round; })) {
-      gathered_.clear();
-      for (Rank& each : ranks_) gathered_.push_back(std::move(each.given));
+      deliver(rank);
       ++rounds_;
       changed_.notify_all();
     }
@@ -185,7 +188,35 @@ class LocalWorld {
           throw CommError(concat(call, ": rank ", other, " ", at(other).gone));
       changed_.wait(lock);
     }
-    return gathered_;  // the next round ends only when this rank has entered it
+    // The next round, which changes these, ends only when this rank has entered it.
+    if (lacking_ == rank) throw std::bad_alloc();
+    if (lacking_ != nobody) throw CommError(concat(call, ": rank ", lacking_, " lacks memory"));
+    return std::move(mine.gathered);
+  }
+  /// False where there is no memory for it.
+  static bool copied(std::span<std::byte const> bytes, std::vector<std::byte>& to) noexcept {
+    try {
+      to.assign(bytes.begin(), bytes.end());
+      return true;
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+  }
+  /// Gives each rank a copy of the bytes of all, here, where none takes memory any more; or notes
+  /// who lacks it.
+  void deliver(int last) noexcept {
+    lacking_ = nobody;
+    for (int rank = size(); rank-- > 0;)
+      if (!at(rank).given_all) lacking_ = rank;
+    if (lacking_ != nobody) return;
+    try {
+      for (Rank& to : ranks_) {
+        to.gathered.clear();
+        for (Rank const& from : ranks_) to.gathered.push_back(from.given);
+      }
+    } catch (std::bad_alloc const&) {
+      lacking_ = last;
+    }
   }
   void check_alive(int rank, char const* call) {
     if (!at(rank).gone.empty())
@@ -200,7 +231,8 @@ class LocalWorld {
   std::map<Edge, std::size_t> changed_sizes_;
   std::uint64_t rounds_ = 0;
   int gone_ = 0;  // ranks
-  std::vector<std::vector<std::byte>> gathered_;
+  static constexpr int nobody = -1;
+  int lacking_ = nobody;  // the rank that lacked memory in the last round
 };
 
 /// One rank of a LocalWorld. Copies from the sender's buffer to the receiver's, in the receiver's

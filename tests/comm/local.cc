@@ -236,3 +236,25 @@ TEST_CASE("requests for which memory ran short are posted again and pass", "[com
       CHECK((sent.size() == 1 && received.size() == 1 && room == bytes));
     }
 }
+
+TEST_CASE("a gather for which one rank lacks memory fails on all", "[comm][local]") {
+  if (!test::allocations_are_counted()) return;
+  struct FailNew {
+    explicit FailNew(long count) { (void)test::fail_new_after(count); }
+    ~FailNew() { (void)test::fail_new_after(-1); }
+  };
+  for (long count = 0; count < 20; ++count) {
+    INFO("allocation " << count << " fails");
+    LocalWorld world(3);
+    auto const thrown = test::on_ranks(world, [&](LocalComm& comm) {
+      Bytes const bytes(40, std::byte(comm.rank()));
+      FailNew const fail(comm.rank() == 1 ? count : -1);
+      (void)comm.all_gather(bytes);
+    });
+    bool const failed = thrown[1] != "";
+    CHECK((failed || count > 0));
+    CHECK(thrown[1] == (failed ? "std::bad_alloc" : ""));
+    for (std::size_t const other : {0u, 2u})
+      CHECK(thrown[other] == (failed ? "all_gather: rank 1 lacks memory" : ""));
+  }
+}
