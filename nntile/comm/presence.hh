@@ -34,7 +34,7 @@ namespace detail {
 class HeldFile {
  public:
   /// Creates it in that folder. Throws CommError.
-  explicit HeldFile(std::string const& folder) : path_(folder + "/nntile-rank-XXXXXX") {
+  explicit HeldFile(std::string const& folder) : path_(whole(folder) + "/nntile-rank-XXXXXX") {
     file_ = ::mkostemp(path_.data(), O_CLOEXEC);
     if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) != 0) {
       int const error = errno;
@@ -51,9 +51,15 @@ class HeldFile {
     ::close(file_);
   }
 
+  /// From the root: others look for it from folders of their own.
   std::string const& path() const { return path_; }
 
  private:
+  static std::string whole(std::string const& folder) {
+    std::unique_ptr<char, void (*)(void*)> const path(::realpath(folder.c_str(), nullptr), ::free);
+    return path == nullptr ? folder : path.get();
+  }
+
   std::string path_;
   pid_t const process_ = this_process();
   int file_ = -1;

@@ -87,6 +87,13 @@ TEST_CASE("a file that its process removed is not abandoned", "[comm][presence]"
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
+TEST_CASE("a file in a relative folder is known by its path from the root", "[comm][presence]") {
+  Folder const folder;
+  detail::HeldFile const held(std::filesystem::relative(folder.path).string());
+  CHECK(held.path().starts_with(std::filesystem::canonical(folder.path).string() + "/"));
+  CHECK(std::filesystem::exists(held.path()));
+}
+
 TEST_CASE("a process that was forked leaves its parent's file alone", "[comm][presence]") {
   Folder const folder;
   std::optional<detail::HeldFile> held(std::in_place, folder.path);
