@@ -52,11 +52,18 @@ class TransferQueue {
     return all;
   }
 
-  /// The first error of the communicator itself, which has ended a transfer here alone, so that
-  /// another rank may wait for what will not come; "" where there was none. Any thread may ask.
+  /// The first error, of the communicator itself or for want of memory, that has ended a transfer
+  /// here alone, so that another rank may wait for what will not come; "" where there was none. Any
+  /// thread may ask.
   std::string broken() const {
     detail::Lock guard(mutex_);
     return broken_;
+  }
+
+  /// Notes such an error, of a transfer that cannot be added. Any thread.
+  void lose(std::string_view error) noexcept {
+    detail::Lock guard(mutex_);
+    if (given_up_.empty()) note(error);
   }
 
   /// Ends all open transfers, and each later one, with that error: for a program that gives its
@@ -167,6 +174,10 @@ class TransferQueue {
     } catch (...) {
       return "no memory";
     }
+  }
+  /// Keeps the first error. Under the lock.
+  void note(std::string_view error) noexcept {
+    if (broken_.empty()) broken_ = text_of(error);
   }
   /// Notes that an open transfer has ended, with a reason if it failed. Needs no memory: what has
   /// ended is not lost. Under the lock.

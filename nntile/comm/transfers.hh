@@ -48,6 +48,7 @@ inline Status begin_transfer(KernelCall const& call, Completion token, bool send
     static_cast<TransferQueue*>(arguments.engine)->add(transfer);
     return {};
   } catch (std::exception const& error) {
+    static_cast<TransferQueue*>(arguments.engine)->lose(error.what());
     std::strncpy(call.text, error.what(), status_text_bytes - 1);
     return {call.text};
   }
@@ -177,10 +178,6 @@ template <RequiredCommunicator C> class Transfers : public TransferQueue {
     } catch (...) {
       return text_of("it threw what is no std::exception");
     }
-  }
-  /// Keeps the first error. Under the lock.
-  void note(std::string const& error) noexcept {
-    if (broken_.empty()) broken_ = text_of(error);
   }
 
   /// Posts what has begun, in that order.

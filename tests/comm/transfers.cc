@@ -347,6 +347,21 @@ TEST_CASE("what a communicator fails with can be asked from any thread", "[comm]
   }
 }
 
+TEST_CASE("a transfer that lacks memory to begin can be asked for", "[comm][transfers]") {
+  if (!test::allocations_are_counted()) return;
+  SelfComm comm;
+  Transfers<SelfComm> engine(comm);
+  std::byte bytes[8] = {};
+  char text[status_text_bytes] = {};
+  void* const buffers[] = {bytes};
+  TransferCall const call{static_cast<TransferQueue*>(&engine), 7, sizeof bytes};
+  (void)test::fail_new_after(0);
+  Status const status = send_codelet.async({buffers, &call, text}, Completion{});
+  (void)test::fail_new_after(-1);
+  CHECK(status.error == std::string("std::bad_alloc"));
+  CHECK(engine.broken() == "std::bad_alloc");
+}
+
 TEST_CASE("whatever a communicator throws ends all that it concerns", "[comm][transfers]") {
   struct Throwing : SelfComm {
     bool posts = false, tests = false;  // fail
