@@ -256,6 +256,14 @@ struct PlannedPart {
   PlannedPart(LogicalGraph const& graph, PlanOptions const& given, int rank)
       : plan(std::make_shared<Plan const>(graph, given, rank)),
         options(detail::PartDigest::of_options(given, graph, *plan)) {}
+
+  /// Throws PlanError, naming `call`, where there is no plan.
+  Plan const& of(LogicalGraph const& graph, char const* call) const {
+    if (plan == nullptr)
+      throw PlanError(concat(call, ": graph '", graph.name(), "': the part's plan is an empty ",
+                             "shared_ptr; make one by PlannedPart(graph, options, rank)"));
+    return *plan;
+  }
 };
 
 /// Binds this rank's part, which was planned before. All ranks call it together, as compile_part():
@@ -265,10 +273,7 @@ template <Runtime R>
 CompiledGraph<R> bind_part(LogicalGraph const& graph, PlannedPart const& part,
                            TensorStore<R>& store, BindOptions const& bind = {}) {
   auto const digests = store.together(concat("binding of '", graph.name(), "'"), [&] {
-    if (part.plan == nullptr)
-      throw PlanError(concat("bind_part: graph '", graph.name(), "': the part's plan is an empty ",
-                             "shared_ptr; make one by PlannedPart(graph, options, rank)"));
-    Plan const& plan = *part.plan;
+    Plan const& plan = part.of(graph, "bind_part");
     detail::check_mesh(graph.name(), plan.ranks(), store.link());
     if (plan.rank() != store.link().rank)
       throw PlanError(concat("plan '", plan.name(), "': the part of rank ", plan.rank(), " of ",

@@ -15,12 +15,13 @@
 namespace nntile::io {
 
 /// A part as JSON: what plan_text() says of it, and a digest of the options of the job. Throws
-/// PlanError, also for a job of one rank.
+/// PlanError, also for a job of one rank, and where there is no plan.
 inline std::string part_text(PlannedPart const& part, LogicalGraph const& graph) {
-  if (part.plan->ranks() == 1)  // part_of() would take its file for a plan's
-    throw PlanError(concat("plan '", part.plan->name(), "': a job of one rank has no parts to be ",
-                           "saved; save a plan without a mesh"));
-  return plan_text(*part.plan, graph, part.options);
+  Plan const& plan = part.of(graph, "save_part");
+  if (plan.ranks() == 1)  // part_of() would take its file for a plan's
+    throw PlanError(concat("plan '", plan.name(), "': a job of one rank has no parts to be saved; ",
+                           "save a plan without a mesh"));
+  return plan_text(plan, graph, part.options);
 }
 /// The part of such a text, of that graph; `source` is what errors call it. Throws FormatError as
 /// plan_of() does, and for the plan of one rank. Cost: that of the tasks of all ranks.

@@ -178,6 +178,14 @@ TEST_CASE("a part of a job of one rank is not saved", "[io][part]") {
                   "plan without a mesh");
 }
 
+TEST_CASE("a part without a plan is not saved", "[io][part]") {
+  LogicalGraph const graph("empty");
+  PlannedPart const part(nullptr, 0);
+  CHECK(message_of<PlanError>([&] { save_part("/nowhere", part, graph); }) ==
+        "save_part: graph 'empty': the part's plan is an empty shared_ptr; make one by "
+        "PlannedPart(graph, options, rank)");
+}
+
 TEST_CASE("parts of random jobs come back", "[io][part][single-threaded]") {
   int tried = 0;
   for (std::uint64_t seed = 1; tried < (sanitized ? 8 : 25); ++seed) {
