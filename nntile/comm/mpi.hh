@@ -5,11 +5,13 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -125,6 +127,7 @@ class MpiComm {
     (void)MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &has_bound);
     tag_bound_ = has_bound != 0 ? *bound : least_tag_bound;
     requests_ = OpenRequests(size_, tag_bound_);
+    sizes_.resize(static_cast<std::size_t>(size_));
   }
   MpiComm(MpiComm const&) = delete;
   MpiComm& operator=(MpiComm const&) = delete;
@@ -190,32 +193,40 @@ class MpiComm {
     check_thread("barrier");
     check("MPI_Barrier", MPI_Barrier(comm_));
   }
-  /// Throws CommError: more than 2 GiB - 1 bytes of all ranks together.
+  /// Throws CommError: more than 2 GiB - 1 bytes of all ranks together, another rank lacks memory.
   std::vector<std::vector<std::byte>> all_gather(std::span<std::byte const> bytes) {
     check_thread("all_gather");
     std::uint64_t const mine = bytes.size();
-    std::vector<std::uint64_t> sizes(static_cast<std::size_t>(size_));
     check("MPI_Allgather",
-          MPI_Allgather(&mine, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, comm_));
-    std::vector<int> counts, offsets;
+          MPI_Allgather(&mine, 1, MPI_UINT64_T, sizes_.data(), 1, MPI_UINT64_T, comm_));
     std::uint64_t all = 0;
-    for (std::uint64_t const size : sizes) {
-      counts.push_back(static_cast<int>(size));
-      offsets.push_back(static_cast<int>(all));
-      all += size;
-    }
+    for (std::uint64_t const size : sizes_) all += size;
     if (all > INT_MAX)
       throw CommError(concat("all_gather: the ranks give ", all, " bytes together, MPI counts to ",
                              INT_MAX, "; give them in pieces"));
-    std::vector<std::byte> together(all);
+    std::vector<int> counts, offsets;
+    std::vector<std::byte> together;
+    std::vector<std::vector<std::byte>> gathered;
+    int lacking = size_, lowest = size_;  // the rank that lacks memory; none
+    try {
+      int offset = 0;
+      for (std::uint64_t const size : sizes_) {
+        counts.push_back(static_cast<int>(size));
+        offsets.push_back(std::exchange(offset, offset + counts.back()));
+        gathered.emplace_back(size);
+      }
+      together.resize(all);
+    } catch (std::bad_alloc const&) {
+      lacking = rank_;  // said to the others, who would wait for it
+    }
+    check("MPI_Allreduce", MPI_Allreduce(&lacking, &lowest, 1, MPI_INT, MPI_MIN, comm_));
+    if (lacking == rank_) throw std::bad_alloc();
+    if (lowest != size_) throw CommError(concat("all_gather: rank ", lowest, " lacks memory"));
     check("MPI_Allgatherv",
           MPI_Allgatherv(bytes.data(), static_cast<int>(mine), MPI_BYTE, together.data(),
                          counts.data(), offsets.data(), MPI_BYTE, comm_));
-    std::vector<std::vector<std::byte>> gathered;
-    for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-      auto const begin = together.begin() + offsets[rank];
-      gathered.emplace_back(begin, begin + counts[rank]);
-    }
+    for (std::size_t rank = 0; rank < gathered.size(); ++rank)
+      std::copy_n(together.begin() + offsets[rank], counts[rank], gathered[rank].begin());
     return gathered;
   }
   /// Throws CommError.
@@ -363,6 +374,7 @@ class MpiComm {
   ThreadLevel level_ = ThreadLevel::single;
   std::uintptr_t main_ = 0;  // 0: not known
   OpenRequests requests_{1, least_tag_bound};
+  std::vector<std::uint64_t> sizes_;                    // by rank, in all_gather
   std::map<Key, Started> wanted_;                       // receives whose message has not arrived
   std::multimap<Key, Arrived> arrived_;                 // messages whose receive was not posted
   std::optional<std::pair<Key const, Arrived>> taken_;  // one that may be in neither yet

@@ -238,6 +238,29 @@ void memory_runs_short() {
       }
 }
 
+/// A gather for which one rank lacks memory fails on all.
+void gather_runs_short() {
+  MpiComm ranks(MPI_COMM_WORLD);
+  for (long count = 0; count < 12; ++count) {
+    Bytes const bytes(40);
+    std::string text;
+    if (ranks.rank() == 0) (void)test::fail_new_after(count);
+    try {
+      (void)ranks.all_gather(bytes);
+    } catch (std::bad_alloc const&) {
+      text = "no memory";
+    } catch (CommError const& error) {
+      text = error.what();
+    }
+    int lacked = ranks.rank() == 0 && test::fail_new_after(-1) < 0 ? 1 : 0;
+    (void)MPI_Bcast(&lacked, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    std::string const due = lacked == 0         ? ""
+                            : ranks.rank() == 0 ? "no memory"
+                                                : "all_gather: rank 0 lacks memory";
+    expect(text == due, concat("allocation ", count, ": '", text, "'"));
+  }
+}
+
 /// Ends with receives open, as programs that end with an error do.
 void ends_early() {
   Bytes room(100);
@@ -267,6 +290,7 @@ int main(int argc, char** argv) {
   transfers();
   wrong_size();
   memory_runs_short();
+  if (test::allocations_are_counted()) gather_runs_short();
   if (level == "multiple") {
     split();
     leaves_alone();
