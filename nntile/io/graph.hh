@@ -36,6 +36,18 @@ struct KnownOp {
 
 namespace detail {
 
+/// Throws ValueError where a graph or plan makes a larger file than is read.
+inline void check_graph_file(std::string const& path, std::uint64_t bytes) {
+  if (bytes > largest_graph_file)
+    throw ValueError(concat(path_in_quotes(path), " would have ", bytes, " bytes where at most ",
+                            largest_graph_file, " are read; plan with larger tiles, or plan anew ",
+                            "in place of loading"));
+}
+inline void write_graph_file(std::string const& path, std::string_view text) {
+  check_graph_file(path, text.size());
+  write_file(path, text);
+}
+
 /// The dtype of that name, if there is one.
 inline std::optional<DType> dtype_named(std::string_view name) {
   for (DType const dtype : all_dtypes)
@@ -388,7 +400,7 @@ inline std::unique_ptr<LogicalGraph> graph_of(std::string_view text, std::string
 }
 
 inline void save_graph(std::string const& path, LogicalGraph const& graph) {
-  write_file(path, graph_text(graph));
+  detail::write_graph_file(path, graph_text(graph));
 }
 inline std::unique_ptr<LogicalGraph> load_graph(std::string const& path,
                                                 std::span<KnownOp const> ops) {

@@ -40,7 +40,7 @@ inline PlannedPart part_of(std::string_view text, std::string_view source,
 }
 
 inline void save_part(std::string const& path, PlannedPart const& part, LogicalGraph const& graph) {
-  write_file(path, part_text(part, graph));
+  detail::write_graph_file(path, part_text(part, graph));
 }
 inline PlannedPart load_part(std::string const& path, LogicalGraph const& graph) {
   std::string const text = read_file(path, largest_graph_file);

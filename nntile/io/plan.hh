@@ -241,8 +241,9 @@ inline Plan plan_of(std::string_view text, std::string_view source, LogicalGraph
                              [&] { return detail::PlanReader(root, source, graph).read(); });
 }
 
+/// Throws what plan_text() does, and ValueError where load_plan() would not read so much.
 inline void save_plan(std::string const& path, Plan const& plan, LogicalGraph const& graph) {
-  write_file(path, plan_text(plan, graph));
+  detail::write_graph_file(path, plan_text(plan, graph));
 }
 inline Plan load_plan(std::string const& path, LogicalGraph const& graph) {
   std::string const text = read_file(path, largest_graph_file);

@@ -352,6 +352,13 @@ TEST_CASE("a product of more tasks than are listed is refused", "[io][plan]") {
                  "tasks that are listed"));
 }
 
+TEST_CASE("a file that would not be read is not written", "[io][plan]") {
+  CHECK_NOTHROW(io::detail::check_graph_file("p", largest_graph_file));
+  CHECK(message_of<ValueError>([] { io::detail::check_graph_file("p", largest_graph_file + 1); }) ==
+        "'p' would have 1073741825 bytes where at most 1073741824 are read; plan with larger "
+        "tiles, or plan anew in place of loading");
+}
+
 TEST_CASE("a file with a changed byte is refused, or says the same",
           "[io][plan][single-threaded]") {
   Layer const layer;
