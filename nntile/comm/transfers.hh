@@ -225,7 +225,8 @@ template <RequiredCommunicator C> class Transfers : public TransferQueue {
       if (!one.sends && one.record != nullptr && error.empty())
         error = one.record->from(one.message.peer);
     } catch (std::bad_alloc const&) {
-      error = "no memory";  // this text needs none
+      error = "no memory";       // this text needs none
+      if (goes_on) note(error);  // the peer waits for the message to come
     }
     end(position, std::move(error));
   }

@@ -362,6 +362,51 @@ TEST_CASE("a transfer that lacks memory to begin can be asked for", "[comm][tran
   CHECK(engine.broken() == "std::bad_alloc");
 }
 
+TEST_CASE("a cause for which memory lacks can be asked for", "[comm][transfers]") {
+  if (!test::allocations_are_counted()) return;
+  struct Ends {
+    int count = 0;
+    bool lacks_memory = false;
+    Completion::Poll poll = nullptr;
+    void* engine = nullptr;
+  };
+  Completion token;
+  token.finish = +[](void* owner, std::uint64_t, Status status) noexcept {
+    auto& ends = *static_cast<Ends*>(owner);
+    ++ends.count;
+    if (!status.ok() && status.error == std::string_view("no memory")) ends.lacks_memory = true;
+  };
+  token.add_poll = +[](void* owner, std::uint64_t, Completion::Poll poll, void* engine, bool) {
+    static_cast<Ends*>(owner)->poll = poll, static_cast<Ends*>(owner)->engine = engine;
+  };
+  int lacking = 0;
+  for (long count = 0; count < 40; ++count) {
+    INFO("allocation " << count << " fails");
+    SelfComm comm;
+    Transfers<SelfComm> engine(comm);
+    Ends ends;
+    token.owner = &ends;
+    std::byte bytes[8] = {};
+    void* const buffers[] = {bytes};
+    char text[status_text_bytes] = "the cause";
+    TransferCall const call{static_cast<TransferQueue*>(&engine), 7, 8, 0, nullptr, -1, 9};
+    KernelCall marked{buffers, &call, text};
+    marked.marked = true;
+    CHECK(send_codelet.async(marked, token).ok());
+    token.id = 1;
+    CHECK(receive_codelet.async({buffers, &call, text}, token).ok());
+    (void)test::fail_new_after(count);
+    for (int i = 0; i < 8; ++i) (void)ends.poll(ends.engine, token);
+    (void)test::fail_new_after(-1);
+    bool const waits = ends.count < 2;  // the other end
+    lacking += ends.lacks_memory && waits ? 1 : 0;
+    CHECK((!waits || engine.broken() != ""));
+    engine.give_up("the end");
+    CHECK(ends.count == 2);
+  }
+  CHECK(lacking > 0);
+}
+
 TEST_CASE("whatever a communicator throws ends all that it concerns", "[comm][transfers]") {
   struct Throwing : SelfComm {
     bool posts = false, tests = false;  // fail
