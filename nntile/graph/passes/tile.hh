@@ -11,8 +11,6 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/groups.hh"
 #include "nntile/graph/bound_dims.hh"
-#include "nntile/graph/passes/inputs.hh"
-#include "nntile/graph/passes/prune.hh"
 #include "nntile/graph/passes/repeat_sizes.hh"
 #include "nntile/graph/plan.hh"
 
@@ -466,35 +464,5 @@ class TilePass {
   DynamicArray<Index> inner_extents_;
   std::size_t cycles_ = 0;  // met so far
 };
-
-/// Fills in the tensors of the plan's nodes and their tilings. Throws PlanError on cuts that
-/// contradict.
-inline PlanData tile(PlanData plan, LogicalGraph const& graph, PlanOptions const& options,
-                     BoundDims const& dims) {
-  DynamicArray<bool> used(graph.tensor_count());
-  for (std::size_t const op : plan.nodes)
-    for (std::uint32_t const t : graph.op_at(op).operands) used[t] = used[root_of(graph, t)] = true;
-  DynamicArray<Storage> storages = StoragePass(graph, options, dims).run();
-  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)  // nothing binds what no op reads
-    if (!used[t] && graph.tensor_at(t).attributes.external) storages[t] = Storage::stored;
-  TilePass pass(graph, options, dims, used, storages);
-  std::vector<Tiling> tilings = pass.run(plan.nodes);
-  for (std::uint32_t t = 0; t < graph.tensor_count(); ++t) {
-    TensorNode const& node = graph.tensor_at(t);
-    plan.tensors.push_back({.name = node.name,
-                            .dtype = node.spec.dtype,
-                            .tiling = std::move(tilings[t]),
-                            .file_shape = node.spec.file_shape,
-                            .attributes = node.attributes,
-                            .open = node.spec.shape.open(),
-                            .storage = storages[t],
-                            .used = used[t],
-                            .base = node.base,
-                            .view_axis = node.view_axis,
-                            .view_index = node.view_index,
-                            .groups = pass.groups(t)});
-  }
-  return plan;
-}
 
 }  // namespace nntile::passes
