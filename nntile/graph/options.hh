@@ -146,7 +146,7 @@ struct PlanOptions {
   static constexpr std::uint32_t to_last_reader = UINT32_MAX;
   std::uint32_t keep_received = to_last_reader;
   /// Cuts an axis into equal multiples of 64 of at most `tile`, instead of tiles of `tile` and a
-  /// rest.
+  /// rest; one that is summed in blocks of 64 into nothing less, as bits would depend on it.
   bool even = false;
   /// Proves the plan by passes/check.hh, for a twentieth of the time of planning.
 #ifdef NNTILE_CHECK_PLANS

@@ -8,6 +8,7 @@
 #include "nntile/graph/compile.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/ops/sum_slice.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
@@ -120,6 +121,20 @@ TEST_CASE("an automatic tile is the one that a simulation ends first", "[graph][
   for (Index const tile : {64, 128, 256, 512})
     CHECK(simulate(chosen, machine).elapsed <=
           simulate(Plan(gpt.graph, {.tile = tile, .even = true}), machine).elapsed);
+}
+
+TEST_CASE("an automatic tile is canonical for sums over an axis outside another",
+          "[graph][simulate]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {256, 128, 200}, .axes = "embed seq batch"}, "x");
+  Node sum = gemm(graph.parameter({.shape = {256, 256}}, "w"), x);  // seq inside batch
+  while (!sum.shape().empty()) sum = sum_slice({.axis = 0}, sum);   // batch in blocks of 64
+  sum.mark_output();
+  MachineModel machine;
+  machine.workers = GENERATE(1, 2, 8);
+  CHECK(Plan(graph, {.machine = machine}).uncanonical() == "");
+  for (Index const tile : {64, 128, 192})
+    CHECK(Plan(graph, {.tile = tile, .even = true}).uncanonical() == "");
 }
 
 TEST_CASE("a smaller cache bounds an automatic tile", "[graph][simulate]") {

@@ -32,6 +32,7 @@ class TilePass {
     inner_.resize(first_.back());
     names_.resize(first_.back());
     inside_.assign(first_.back(), none);
+    blocked_.resize(first_.back());
   }
 
   /// Names of the classes of all tensors' dimensions; "" of one without.
@@ -63,7 +64,8 @@ class TilePass {
                     "that one out, or leave '", name, "' out of PlanOptions::adopted");
     }
     keep_tilings();
-    collect_groups_of_axes(ops);
+    collect_groups_of_axes();
+    for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
     collect_marks();
     if (Index const extent = dims_.shape_of(t)[d]; short_groups(root, extent))
       return concat("the ", graph_.numerics().groups[groups_[root]].groups,
@@ -80,7 +82,8 @@ class TilePass {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
-    collect_groups_of_axes(ops);
+    collect_groups_of_axes();
+    for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
     collect_marks();
     collect_adopted();
     keep_tilings();
@@ -175,9 +178,9 @@ class TilePass {
   }
 
   /// Finds the canonical groups of each class, by any name that a dimension has in its class of the
-  /// whole graph: what is pruned decides no bit; and the classes that have blocks. Throws PlanError
-  /// where two names of one class contradict, and for an axis that no tensor has.
-  void collect_groups_of_axes(DynamicArray<std::size_t> const& ops) {
+  /// whole graph: what is pruned decides no bit. Throws PlanError where two names of one class
+  /// contradict, and for an axis that no tensor has.
+  void collect_groups_of_axes() {
     if (graph_.numerics().groups.empty()) return;
     auto const kept_parent = parent_;
     auto const kept_whole = whole_;
@@ -187,7 +190,6 @@ class TilePass {
     collect_groups_by_name();
     for (std::size_t id = 0; id < parent_.size(); ++id) groups_[id] = groups_[find(id)];
     parent_ = kept_parent, whole_ = kept_whole;
-    for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
   }
   void collect_groups_by_name() {
     auto const& given = graph_.numerics().groups;
@@ -215,7 +217,6 @@ class TilePass {
 
   /// Marks the classes that some op sums in blocks of 64, which begin anew with each group.
   void collect_blocks(OpNode const& op) {
-    blocked_.resize(parent_.size());
     std::string_view const blocked = op.info->blocked(op.attrs.data());
     for (std::size_t o = 0; o < op.operands.size(); ++o)
       for (std::size_t d = 0; d < op.axes.operands[o].size(); ++d)
@@ -318,8 +319,9 @@ class TilePass {
     Index const ranks = ranks_along(root);
     if (options_.tile <= 0 && ranks == 1) return AxisTiling::whole(extent);
     Index const inside = extent_inside(root);
+    Index const least = options_.even && blocked_[root] ? 64 : 1;  // other borders change bits
     Index const wished =
-        options_.tile <= 0 ? extent : std::clamp<Index>(options_.tile / inside, 1, extent);
+        options_.tile <= 0 ? extent : std::min(extent, std::max(least, options_.tile / inside));
     if (ranks > 1 && ranks <= extent) return shared(root, extent, ranks, wished);
     return AxisTiling::uniform(extent, options_.even ? even(extent, wished) : wished);
   }
@@ -455,7 +457,7 @@ class TilePass {
   std::vector<std::string> names_;
   DynamicArray<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
   DynamicArray<std::uint32_t> groups_;  // of a class, where the graph has any
-  DynamicArray<bool> blocked_;          // likewise
+  DynamicArray<bool> blocked_;          // of a class
   std::vector<std::string> known_;
   DynamicArray<AxisTiling const*> kept_;
   DynamicArray<std::string const*> kept_of_;  // the tensors that have these
