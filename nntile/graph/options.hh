@@ -17,8 +17,8 @@
 
 namespace nntile {
 
-/// The cut of one named axis: uniform, or in the given sizes that are repeated until the extent
-/// is covered.
+/// The cut of one axis, by any name that a dimension which ops make one with it has: uniform, or in
+/// the given sizes that are repeated until the extent is covered.
 struct AxisCut {
   std::string axis;
   std::vector<Index> sizes;

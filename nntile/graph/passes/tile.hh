@@ -33,6 +33,7 @@ class TilePass {
     names_.resize(first_.back());
     inside_.assign(first_.back(), none);
     blocked_.resize(first_.back());
+    asked_.assign(first_.back(), nullptr);
   }
 
   /// Names of the classes of all tensors' dimensions; "" of one without.
@@ -82,6 +83,7 @@ class TilePass {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
+    collect_cuts();
     collect_groups_of_axes();
     for (std::size_t const op : ops) collect_blocks(graph_.op_at(op));
     collect_marks();
@@ -174,6 +176,24 @@ class TilePass {
         if (!name.empty() && std::find(known_.begin(), known_.end(), name) == known_.end())
           known_.push_back(name);
       }
+    }
+  }
+
+  /// Finds the cut that is asked for of each class, by any name that a dimension has in it. Throws
+  /// PlanError where two names of one class contradict.
+  void collect_cuts() {
+    for (std::uint32_t t = 0; t < graph_.tensor_count() && !options_.cuts.empty(); ++t) {
+      auto const names = axis_names(graph_.tensor_at(t).spec);
+      for (std::size_t d = 0; d < names.size(); ++d)
+        for (AxisCut const& cut : options_.cuts) {
+          if (names[d].empty() || cut.axis != names[d]) continue;
+          AxisCut const*& of_class = asked_[find(first_[t] + d)];
+          if (of_class != nullptr && of_class->axis != cut.axis && of_class->sizes != cut.sizes)
+            throw PlanError(concat("plan '", graph_.name(), "': axes '", of_class->axis, "' and '",
+                                   cut.axis, "' are one in this graph, but PlanOptions::cuts has ",
+                                   "other sizes for each; list one of them"));
+          of_class = &cut;
+        }
     }
   }
 
@@ -292,9 +312,7 @@ class TilePass {
   }
 
   AxisTiling choose(std::size_t root, Index extent) {
-    AxisCut const* asked = nullptr;
-    for (AxisCut const& cut : options_.cuts)
-      if (cut.axis == names_[root]) asked = &cut;
+    AxisCut const* const asked = asked_[root];
     if (inside_[root] != none) return uncut(root, extent, asked);
     if (kept_[root] != nullptr) {
       if ((whole_[root] && kept_[root]->count() > 1) ||
@@ -464,7 +482,7 @@ class TilePass {
   std::vector<AxisTiling> cut_;
   DynamicArray<bool> done_;
   DynamicArray<Index> inner_extents_;
-  std::size_t cycles_ = 0;  // met so far
+  DynamicArray<AxisCut const*> asked_;  // of a class; null: none
 };
 
 }  // namespace nntile::passes
