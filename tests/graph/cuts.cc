@@ -17,6 +17,54 @@
 using namespace nntile;
 using namespace nntile::test;
 
+TEST_CASE("axes that lie inside one another in circles are cut soon", "[graph][plan]") {
+  constexpr int count = 14;  // 6 * 10^9 ways from each
+  LogicalGraph graph;
+  std::vector<Node> axes;
+  for (int i = 0; i < count; ++i) axes.push_back(graph.input({.shape = {2}}, concat("a", i)));
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t inner = 0; inner < count; ++inner) {
+      if (inner == i) continue;
+      Node const side = graph.input({.shape = {2, 2}}, concat("s", i, ".", inner));
+      gemm(axes[inner], side).mark_output();
+      gemm(side, axes[i]).mark_output();
+      gemm({.ndim = 2}, side, side).mark_output();
+    }
+  CHECK(Plan(graph, {.tile = 4}).tasks().size() > 3 * count * (count - 1));
+}
+
+TEST_CASE("axes are cut however deep they lie inside one another", "[graph][plan]") {
+  constexpr int count = 20'000;
+  LogicalGraph graph;
+  std::vector<Node> axes, sides;  // the outermost first
+  for (int i = 0; i < count; ++i) axes.push_back(graph.input({.shape = {2}}, concat("a", i)));
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    Node const side = graph.input({.shape = {2, 2}}, concat("s", i));
+    gemm(axes[i + 1], side).mark_output();
+    gemm(side, axes[i]).mark_output();
+    gemm({.ndim = 2}, side, side).mark_output();
+  }
+  Plan const plan(graph, {.tile = 4});
+  CHECK(plan.tensors()[axes.front().id()].tiling.tile_count() == 2);
+  CHECK(plan.tensors()[axes.back().id()].tiling.tile_count() == 1);
+}
+
+TEST_CASE("tiles of axes inside one another may have more elements than a number",
+          "[graph][plan]") {
+  Index const side = Index{1} << 22;  // three of them are 2^66
+  LogicalGraph graph;
+  auto const input = [&](Index outer, char const* axes) {
+    Node const x = graph.input({.shape = {side, outer}, .axes = axes}, axes);
+    gemm({.ndim = 2}, x, x).mark_output();  // the first inside the second
+    return x;
+  };
+  Node const s = input(side, "a b"), t = input(side, "b c"), u = input(2, "c d");
+  add_slice({.axis = 1}, t, sum_slice({.axis = 0}, s)).mark_output();
+  add_slice({.axis = 1}, u, sum_slice({.axis = 0}, t)).mark_output();
+  Plan const plan(graph, {.tile = side, .cuts = {{"a", {side}}, {"b", {side}}, {"c", {side}}}});
+  CHECK(plan.tensors()[u.id()].tiling.grid() == Shape{1, 2});
+}
+
 TEST_CASE("an axis is cut by any name that a dimension has in it", "[graph][plan]") {
   LogicalGraph graph("g");
   Node const x = graph.input({.shape = {8, 6}, .axes = "embed batch"}, "x");

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/groups.hh"
 #include "nntile/graph/bound_dims.hh"
@@ -425,16 +426,19 @@ class TilePass {
     return (size + unit - 1) / unit * unit;
   }
 
-  /// Elements that a tile of the class has along its group so far; noted if no cycle is inside.
+  /// Elements that a tile of the class has along its group so far; noted if no cycle is inside, or
+  /// once that has been found often: ways through many cycles have no end.
   Index inner_extent(std::size_t root) {
     Index& noted = inner_extents_[root];
-    if (noted == visiting) return ++cycles_, 1;  // inside each other, in two products
     if (noted >= 0) return noted;
+    if (noted == visiting || depth_ == deepest) return ++cycles_, 1;  // as in two products
     noted = visiting;
+    ++depth_;
     std::size_t const cycles = cycles_;
     Index const own = single_[root] ? 1 : cut(root, class_extent(root)).size(0);
-    Index const result = own * extent_inside(root);
-    noted = cycles_ == cycles ? result : unknown;
+    Index const result = saturated_product({own, extent_inside(root)});
+    --depth_;
+    noted = cycles_ == cycles || ++unsettled_ > most_unsettled ? result : unknown;
     return result;
   }
   Index extent_inside(std::size_t root) {
@@ -461,6 +465,7 @@ class TilePass {
 
   static constexpr std::size_t none = ~std::size_t{0};
   static constexpr Index unknown = -1, visiting = -2;  // inner extents
+  static constexpr std::size_t deepest = 64, most_unsettled = 1000;
 
   LogicalGraph const& graph_;
   PlanOptions const& options_;
@@ -483,6 +488,9 @@ class TilePass {
   DynamicArray<bool> done_;
   DynamicArray<Index> inner_extents_;
   DynamicArray<AxisCut const*> asked_;  // of a class; null: none
+  std::size_t cycles_ = 0;              // met so far
+  std::size_t depth_ = 0;               // inner extents that are being found
+  std::size_t unsettled_ = 0;           // ... that were found amid a cycle
 };
 
 }  // namespace nntile::passes
