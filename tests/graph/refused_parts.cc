@@ -139,3 +139,14 @@ TEST_CASE("groups that are shorter than a block are named where they keep an axi
           "Numerics::groups, or share out another axis");
   }
 }
+
+TEST_CASE("groups are named as numerics name them", "[graph][parts]") {
+  LogicalGraph graph("layer", {.groups = {{"in", 2}}});
+  Node const x = graph.input({.shape = {96, 8}, .axes = "embed batch"}, "x");
+  Node const z = graph.input({.shape = {96, 8}, .axes = "in batch"}, "z");
+  sum_slice({.axis = 0}, add(x, z)).mark_output();
+  PlanOptions options{.tile = 64, .mesh = {{"tensor", 2}}};
+  options.rules = {{.axis = "embed", .mesh = "tensor"}};
+  CHECK(contains(message_of<PlanError>([&] { Plan(graph, options, 0); }),
+                 "leave 'in' out of Numerics::groups"));
+}

@@ -73,7 +73,8 @@ class TilePass {
       return concat("the ", graph_.numerics().groups[groups_[root]].groups,
                     " canonical groups of its ", extent,
                     " indices are shorter than the blocks of 64 that it is added in: leave '",
-                    names_[root], "' out of Numerics::groups, or share out another axis");
+                    graph_.numerics().groups[groups_[root]].axis,
+                    "' out of Numerics::groups, or share out another axis");
     if (kept_[root] == nullptr) return "";
     return concat("a tensor that exists has ", kept_[root]->count(), " tiles along it: plan all ",
                   "graphs of a store with the same mesh and rules");
