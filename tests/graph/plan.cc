@@ -173,6 +173,10 @@ TEST_CASE("an unknown axis is refused with those there are", "[graph][plan]") {
   gelutanh(graph.input({.shape = {8, 8}, .axes = "embed batch"}, "x")).mark_output();
   CHECK(message_of<PlanError>([&] { Plan(graph, {.cuts = {{"sequence", {4}}}}); }) ==
         "tile: the graph 'g' has no axis 'sequence'; it has embed, batch");
+  LogicalGraph nameless("n");
+  gelutanh(nameless.input({.shape = {8}}, "x")).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(nameless, {.cuts = {{"sequence", {4}}}}); }) ==
+        "tile: the graph 'n' has no axis 'sequence'; it names none, as by TensorSpec::axes");
 }
 
 TEST_CASE("an axis that is cut twice is refused", "[graph][plan]") {

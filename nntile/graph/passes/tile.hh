@@ -461,7 +461,8 @@ class TilePass {
   std::string unknown_axis(std::string const& axis) const {
     std::string list;
     for (auto const& name : known_) list += concat(list.empty() ? "" : ", ", name);
-    return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it has ", list);
+    return concat("tile: the graph '", graph_.name(), "' has no axis '", axis, "'; it ",
+                  list.empty() ? "names none, as by TensorSpec::axes" : concat("has ", list));
   }
 
   static constexpr std::size_t none = ~std::size_t{0};
