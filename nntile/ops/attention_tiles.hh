@@ -51,12 +51,12 @@ inline Index attention_shift(TileRange const& range) { return range.whole('j') -
 inline AttentionArgs attention_args(AttentionAttrs const& attrs, TileRange const& range) {
   AttentionArgs args{};
   args.d = range.extent('d');
-  args.h = static_cast<std::uint32_t>(range.extent('h'));
+  args.h = range.extent32('h');
   args.i = range.extent('i');
   args.j = range.extent('j');
-  args.b = static_cast<std::uint32_t>(range.extent('b'));
-  args.skipped = static_cast<std::uint32_t>(range.skipped('i'));
-  args.rest = static_cast<std::uint32_t>(range.rest('i'));
+  args.b = range.extent32('b');
+  args.skipped = range.skipped32('i');
+  args.rest = range.rest32('i');
   args.diagonal = attrs.cached   ? range.begin('i') - range.begin('j')
                   : attrs.causal ? range.begin('i') + attention_shift(range) - range.begin('j')
                                  : args.j;

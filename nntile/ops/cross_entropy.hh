@@ -133,8 +133,8 @@ struct CrossEntropy {
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'),
-            static_cast<std::uint32_t>(range.extent('i')),
-            static_cast<std::uint32_t>(range.skipped('v')),
+            range.extent32('i'),
+            range.skipped32('v'),
             range.begin('v'),
             range.whole('v'),
             attrs.ignore_index,

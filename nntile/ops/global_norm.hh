@@ -38,8 +38,8 @@ struct SumSquares {
                                       .takes_gradients = true};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('k'), range.extent('j'), range.first(Operand::y),
-            static_cast<std::uint32_t>(range.skipped('k')), range.leading(Operand::x)};
+    return {range.extent('k'), range.extent('j'), range.first(Operand::y), range.skipped32('k'),
+            range.leading(Operand::x)};
   }
 
   template <Element T>

@@ -64,8 +64,8 @@ struct LayerNormBackward {
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            static_cast<std::uint32_t>(range.extent('i')),
-            static_cast<std::uint32_t>(range.skipped('e')),
+            range.extent32('i'),
+            range.skipped32('e'),
             range.whole('e'),
             attrs.beta,
             range.phase,
@@ -155,14 +155,14 @@ struct LayerNormWeightBackward {
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            static_cast<std::uint32_t>(range.extent('s')),
-            static_cast<std::uint32_t>(range.rest('s')),
+            range.extent32('s'),
+            range.rest32('s'),
             range.extent('j'),
             range.beta(attrs.beta_dgamma),
             range.beta(attrs.beta_dbeta),
             range.chain(Operand::dgamma),
             range.finishing,
-            static_cast<std::uint32_t>(range.skipped('s')),
+            range.skipped32('s'),
             range.has(Operand::x) ? range.leading(Operand::x) : 0,
             range.has(Operand::dy) ? range.leading(Operand::dy) : 0,
             range.has(Operand::mean) ? range.leading(Operand::mean) : 0,
@@ -258,8 +258,8 @@ struct LayerNorm {
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('e'),
-            static_cast<std::uint32_t>(range.extent('i')),
-            static_cast<std::uint32_t>(range.skipped('e')),
+            range.extent32('i'),
+            range.skipped32('e'),
             range.whole('e'),
             attrs.eps,
             range.phase,

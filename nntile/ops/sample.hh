@@ -83,6 +83,10 @@ struct Sample {
     Index stride = 1;
     for (std::size_t d = 0; d < whole.size(); ++d) {
       args.begin += stride * box.begin[d];
+      if (box.extent[d] > INT32_MAX)
+        throw ShapeError(concat("its kernel counts up to ", INT32_MAX, " columns of a tile along ",
+                                "dimension ", d, ", and there are ", box.extent[d],
+                                "; use smaller tiles"));
       args.extent[d] = static_cast<std::int32_t>(box.extent[d]);
       args.stride[d] = stride;
       stride *= whole[d];

@@ -59,8 +59,8 @@ struct SoftmaxBackward {
 
   static Args args(Attrs const& attrs, TileRange const& range) {
     return {range.extent('v'),
-            static_cast<std::uint32_t>(range.extent('i')),
-            static_cast<std::uint32_t>(range.skipped('v')),
+            range.extent32('i'),
+            range.skipped32('v'),
             attrs.beta,
             range.phase,
             range.first(Operand::dot),
@@ -133,13 +133,9 @@ struct Softmax {
       .padding = Padding::columns};
 
   static Args args(Attrs const&, TileRange const& range) {
-    return {range.extent('v'),
-            static_cast<std::uint32_t>(range.extent('i')),
-            static_cast<std::uint32_t>(range.skipped('v')),
-            range.phase,
-            range.first(Operand::max),
-            range.leading(Operand::x),
-            range.leading(Operand::y)};
+    return {
+        range.extent('v'),         range.extent32('i'),       range.skipped32('v'),     range.phase,
+        range.first(Operand::max), range.leading(Operand::x), range.leading(Operand::y)};
   }
 
   template <Element T>

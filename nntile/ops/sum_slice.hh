@@ -71,7 +71,7 @@ inline SliceArgs slice_args(SumSliceAttrs const& attrs, TileRange const& range, 
           attrs.axis == 0 && !attrs.ascending,
           chain,
           range.finishing,
-          static_cast<std::uint32_t>(range.skipped('k')),
+          range.skipped32('k'),
           slice_strides(range, whole),
           range.stride(part, 'j')};
 }

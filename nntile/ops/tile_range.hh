@@ -99,6 +99,10 @@ class TileRange {
   }
   /// The first element of the task in the tile, along a letter of one dimension.
   Index skipped(char letter) const { return axes_[axis_of(letter)].offset; }
+  /// The same for kernels that count in 32 bits. Throw ShapeError where that is too few.
+  std::uint32_t extent32(char group) const { return in_32_bits(extent(group), group); }
+  std::uint32_t rest32(char letter) const { return in_32_bits(rest(letter), letter); }
+  std::uint32_t skipped32(char letter) const { return in_32_bits(skipped(letter), letter); }
   /// Elements along a group in the whole tensor.
   Index whole(char group) const { return table_->whole(group); }
   /// Logical position of the task's first element along a letter of one dimension.
@@ -160,6 +164,12 @@ class TileRange {
   }
 
  private:
+  static std::uint32_t in_32_bits(Index count, char letter) {
+    if (count > UINT32_MAX)
+      throw ShapeError(concat("its kernel counts up to ", UINT32_MAX, " elements of a tile along '",
+                              letter, "', and there are ", count, "; use smaller tiles"));
+    return static_cast<std::uint32_t>(count);
+  }
   Index unit(OperandIndex operand) const {
     return units_ == nullptr ? 1 : units_[table_->present.rank(operand)];
   }

@@ -80,3 +80,26 @@ TEST_CASE("an axis is cut by any name that a dimension has in it", "[graph][plan
         "plan 'g': axes 'embed' and 'in' are one in this graph, but PlanOptions::cuts has other "
         "sizes for each; list one of them");
 }
+
+TEST_CASE("a tile of more elements than its kernel counts is refused", "[graph][plan]") {
+  Index const many = Index{1} << 32;
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {1, many}}, "x");
+  softmax(x).named("y").mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(graph, {.tile = 0}); }) ==
+        "plan 'g': softmax of 'y': its kernel counts up to 4294967295 elements of a tile along "
+        "'i', and there are 4294967296; use smaller tiles");
+  CHECK(Plan(graph, {.tile = many / 2}).tasks().size() == 2);
+  LogicalGraph drawn("d");
+  Node const step = drawn.input({.shape = {}, .dtype = DType::int64}, "step");
+  ops::sample(drawn.input({.shape = {1, 2, many / 2}}, "x"), step).named("y").mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(drawn, {.tile = 0}); }) ==
+        "plan 'd': sample of 'y': its kernel counts up to 2147483647 columns of a tile along "
+        "dimension 1, and there are 2147483648; use smaller tiles");
+  LogicalGraph sums("s", {.groups = {{"k", 2}}});  // the second group is `many` elements behind
+  sum_slice({.axis = 0}, sums.input({.shape = {2 * many}, .axes = "k"}, "x"))
+      .named("y")
+      .mark_output();
+  CHECK(contains(message_of<PlanError>([&] { Plan(sums, {.tile = 0}); }),
+                 "sum_slice of 'y': its kernel counts up to 4294967295 elements"));
+}

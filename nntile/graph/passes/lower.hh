@@ -344,9 +344,17 @@ class LowerPass final : private TileVisitor {
     if (tile.combines)
       write_combine_arguments(call_, tile, args.data());
     else
-      call_.op->args(call_.attrs, tile.range, args.data());
+      fill_arguments(tile, args.data());
     task.cost = cost_of(call_, tile);
     add_saturated(plan_.flops, task.cost.flops);
+  }
+
+  void fill_arguments(TileTask const& tile, void* out) const try {
+    call_.op->args(call_.attrs, tile.range, out);
+  } catch (ShapeError const& error) {  // more elements than its kernel counts
+    throw PlanError(concat("plan '", plan_.name, "': ", call_.op->name, " of '",
+                           plan_.tensors[graph_.op_at(node_).operands.back()].name,
+                           "': ", error.what()));
   }
 
   /// The buffer of a tile that a thin job leaves out, which a task of a block of groups reads.
