@@ -102,6 +102,13 @@ TEST_CASE("what is advised for a rule that is refused would do", "[graph][parts]
   CHECK(contains(refusal(w, {.tensors = "X*", .mesh = "a"}), "; did you mean 'x'?"));
 }
 
+TEST_CASE("a cut that is advised makes a tile for each rank", "[graph][parts]") {
+  PlanOptions options{.tile = 0, .cuts = {{"batch", {6}}}, .mesh = {{"data", 4}}, .rules = ddp()};
+  CHECK(Product().refusal(options, 0).ends_with("cut it, .cuts = {{\"batch\", {1}}}"));
+  options.cuts = {{"batch", {1}}};  // of 2 there would be 3 tiles of 6 indices
+  CHECK(Product().refusal(options, 0) == "(nothing was thrown)");
+}
+
 TEST_CASE("places that are none, and room that is none, are refused", "[graph][places]") {
   Product const of;
   CHECK(of.refusal({.tile = 0, .capacity = {{device(-1), 64}}}) ==

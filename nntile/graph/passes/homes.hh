@@ -475,7 +475,7 @@ class HomePass {
                 parts, " ranks of mesh axis '", rule.mesh, "', since ", why);
     fail_rule(rule, ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
               parts, " ranks of mesh axis '", rule.mesh, "': cut it, .cuts = {{\"", rule.axis,
-              "\", {", (extent + parts - 1) / parts, "}}}");
+              "\", {", extent / parts, "}}}");
   }
 
   PlanData const& plan_;
