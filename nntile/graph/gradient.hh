@@ -65,17 +65,19 @@ class Differentiator final : public GradientBuilder {
 
   void sum_trailing(Node node, OperandIndex o) override {
     int const kept = rank(o);
+    bool later = false;
     while (static_cast<int>(node.shape().size()) > kept + 1) {
       Dims shape;
       for (std::size_t d = 0; d < node.shape().size(); ++d)
         if (d != static_cast<std::size_t>(kept)) shape.push_back(node.shape()[d]);
       Node const stage = temporary(shape, node.dtype(), concat(name(o), ".grad.stage"));
-      op<ops::SumSlice>({.axis = kept}, node, stage);
+      op<ops::SumSlice>({.axis = kept, .ascending = later}, node, stage);
       node = stage;
+      later = kept == 0;  // dimension 0 of the stage was another before
     }
     GradientTarget const to = target(o);
     if (static_cast<int>(node.shape().size()) == kept) return add_into(node, to, 1);
-    op<ops::SumSlice>({.axis = kept, .beta = to.beta}, node, to.node);
+    op<ops::SumSlice>({.axis = kept, .beta = to.beta, .ascending = later}, node, to.node);
   }
 
   [[noreturn]] void fail(std::string_view why) const override {

@@ -65,6 +65,7 @@ struct AddFiber {
     if (b.wants(Operand::f)) {
       auto node = b.grad(Operand::z);
       Dims shape = b.shape(Operand::z);
+      bool later = false;
       if (shape.size() == 1) b.pass(Operand::f, Operand::z, attrs.alpha);
       for (int inside = attrs.axis; shape.size() > 1; --inside) {
         int const axis = inside > 0 ? 0 : 1;
@@ -75,13 +76,17 @@ struct AddFiber {
         shape = rest;
         if (last) {
           auto const df = b.target(Operand::f);
-          b.template op<SumSlice>({.axis = axis, .alpha = attrs.alpha, .beta = df.beta}, node,
-                                  df.node);
+          b.template op<SumSlice>({.axis = axis,
+                                   .alpha = attrs.alpha,
+                                   .beta = df.beta,
+                                   .ascending = later && axis == 0},
+                                  node, df.node);
         } else {
           auto const stage =
               b.temporary(shape, node.dtype(), concat(b.name(Operand::f), ".grad.stage"));
-          b.template op<SumSlice>({.axis = axis}, node, stage);
+          b.template op<SumSlice>({.axis = axis, .ascending = later && axis == 0}, node, stage);
           node = stage;
+          later = true;  // dimension 0 of the stage was another before
         }
       }
     }

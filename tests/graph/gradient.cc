@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nntile/graph/apply.hh"
+#include "nntile/ops/add_fiber.hh"
 #include "nntile/ops/attention.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
@@ -176,4 +177,22 @@ TEST_CASE("gradients that are not kept are not accumulated, and the error says w
                "accumulate adds to the gradients of earlier runs, of which 'gemm' keeps none; set "
                "persistent as well"));
   CHECK_FALSE(graph.find("w.grad"));
+}
+
+TEST_CASE("later stages of a gradient's sums add element by element", "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const f = graph.parameter({.shape = {5}}, "f"), c = graph.parameter({.shape = {}}, "c");
+  Node const x = graph.input({.shape = {2, 3, 4, 5}}, "x"), k = graph.input({.shape = {2}}, "k");
+  Node sum = gemm({.bias = true}, k, add_fiber({.axis = 3}, x, f), c);  // [3, 4, 5]
+  while (!sum.shape().empty()) sum = sum_slice({}, sum);
+  std::size_t const forward = graph.op_count();
+  add_gradients(graph, sum);
+  std::vector<bool> ascending;  // of sums along dimension 0
+  for (std::size_t i = forward; i < graph.op_count(); ++i)
+    if (OpNode const& op = graph.op_at(i); op.info == &op_info<ops::SumSlice>) {
+      auto const& attrs = *reinterpret_cast<ops::SumSliceAttrs const*>(op.attrs.data());
+      CHECK(attrs.axis == 0);
+      ascending.push_back(attrs.ascending);
+    }
+  CHECK(ascending == std::vector<bool>{false, true, true, false, true, true});
 }
