@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/random.hh"
 #include "nntile/graph/apply.hh"
 #include "nntile/ops/cast.hh"
@@ -56,10 +57,11 @@ class ParameterList {
     });
   }
   std::vector<Parameter> const& all() const { return parameters_; }
-  /// Number of trained values.
+  /// Number of trained values, or the largest number where that is larger.
   Index count() const {
     Index sum = 0;
-    for (auto const& parameter : parameters_) sum += element_count(parameter.node.shape());
+    for (auto const& parameter : parameters_)
+      add_saturated(sum, element_count(parameter.node.shape()));
     return sum;
   }
 

@@ -85,3 +85,11 @@ TEST_CASE("a linear layer has groups without names, and one without dimensions",
   CHECK(layer("scalar", {{}}, {{2, 3}, "head_dim head"}) == Dims{5});
   CHECK(graph.tensor_of(graph.at("nameless out.weight")).spec.axes == "  head_dim head");
 }
+
+TEST_CASE("parameters that no number counts are the most that one does", "[nn]") {
+  LogicalGraph graph;
+  nn::ParameterList parameters(graph);
+  for (int i = 0; i < 9; ++i)
+    parameters.add({.shape = {Index{1} << 60}}, concat("p", i), 0, 1, true);
+  CHECK(parameters.count() == INT64_MAX);
+}
