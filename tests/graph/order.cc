@@ -11,6 +11,7 @@
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/add.hh"
+#include "nntile/ops/attention.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/global_norm.hh"
 #include "tests/support/catch.hh"
@@ -112,6 +113,21 @@ TEST_CASE("what reads a trained weight stays behind what came before it", "[grap
   gelutanh(w, graph.tensor({.shape = shape}, "z")).mark_output();  // 2: stays
   CHECK(passes::order(graph, passes::prune(graph), BoundDims(graph, {})) ==
         DynamicArray<std::size_t>{1, 0, 2});
+}
+
+TEST_CASE("results of more bytes than have a number wait for their reader", "[graph][order]") {
+  LogicalGraph graph;
+  Shape const large{Index{1} << 60, 1, 1}, small{1, 1};  // 2^62 bytes: three have no number
+  auto const input = [&](Shape const& shape) {
+    return graph.input({.shape = shape}, graph.unique("x"));
+  };
+  auto const result = [&] { return graph.tensor({.shape = large}, graph.unique("y")); };
+  Node const q = input(large), dq = result(), dk = result(), dv = result();
+  attention_backward(q, q, q, q, input(small), input(small), q, dq, dk, dv);
+  add(q, q).mark_output();
+  add(add(dq, dk), dv).mark_output();
+  BoundDims const dims(graph, {});
+  CHECK(passes::order(graph, passes::prune(graph), dims).front() == 1);
 }
 
 TEST_CASE("tile tasks that touch one tile keep the graph's order", "[graph][order]") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "nntile/core/cost.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/bound_dims.hh"
 #include "nntile/graph/passes/prune.hh"
@@ -110,18 +111,18 @@ class DelayPass {
       limit = std::min(limit, writes(declared[o].access) ? next_touch_[root] : next_write_[root]);
     }
     if (limit == never || limit == i + 1) return i;
-    Index gain = 0;
+    Index gained = 0, lost = 0;
     DynamicArray<std::uint32_t> seen;
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
       std::uint32_t const root = root_of(graph_, op.operands[o]);
       if (std::find(seen.begin(), seen.end(), root) != seen.end()) continue;
       seen.push_back(root);
       if (first_touch_[root] == i)
-        gain += transient_bytes(root);
+        add_saturated(gained, transient_bytes(root));
       else if (last_touch_[root] < limit)
-        gain -= transient_bytes(root);
+        add_saturated(lost, transient_bytes(root));
     }
-    return gain > 0 ? limit : i;
+    return gained > lost ? limit : i;
   }
 
   void note(OpNode const& op, std::size_t at) {
