@@ -2,9 +2,12 @@
 // How workers of the ring leave tiny tasks to the submitter, and take several tasks at a time.
 
 #include <cstdint>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "nntile/runtime/ring/ring.hh"
+#include "tests/runtime/codelets.hh"
 #include "tests/runtime/left_tasks.hh"
 #include "tests/support/catch.hh"
 
@@ -115,4 +118,36 @@ TEST_CASE("what workers leave is run, in order, whatever its hints", "[runtime][
 TEST_CASE("workers leave tasks of bodies that submit, too", "[runtime][ring][backoff]") {
   EagerRing ring({3, false, false});
   check_nesting(ring, 10, 0, 1, [] {});
+}
+
+TEST_CASE("a worker that leaves tasks keeps those of a program, which enter a lane once",
+          "[runtime][ring][backoff]") {
+  if (support::allowed_cores().size() < 2) return;
+  Machine<EagerPolicy> machine(RuntimeOptions{2, false, false});  // no threads: worker 1 is here
+  Submission<EagerPolicy> root(machine.root);
+  Replayer<EagerPolicy> replayer(machine.root, root.driver, root.submitter);
+  Beside<EagerPolicy> beside(machine, 1);
+  static constexpr Codelet noop{"noop", +[](KernelCall const&) noexcept -> Status { return {}; }};
+  std::vector<ProgramTask> const tasks(64, ProgramTask{&noop, {}, {}, {}, {}});
+  auto const image = std::make_shared<Image const>(Recorder(tasks, 0, {}, false).image());
+  (void)replayer.replay(image, {}, {});
+  (void)machine.run(0, machine.scheduler.next(0));
+  machine.flush(0);
+  ReadyTask const first = beside.next();  // with others of the lane
+  REQUIRE(is_program(first));
+  REQUIRE(beside.run(first) == no_task);
+  DataHandle const cell = root.driver.reclaim().begin(
+      [&] { return machine.table.add(sizeof(long), host, Lifetime::persistent); });
+  Use<DataHandle> const use[] = {{cell, Access::write}};
+  (void)root.submitter.submit({&noop, use, {}, {-1, highest_priority}, {}});
+  (void)root.submitter.submit({&noop, use, {}, {}, {}});
+  ReadyTask const usual = beside.run(beside.next());
+  REQUIRE(usual != no_task);
+  REQUIRE(machine.scheduler.keeps_some(1));
+  CHECK(beside.run(usual) == no_task);  // tiny
+  CHECK(machine.scheduler.keeps_some(1));
+  for (ReadyTask ready = beside.next(); ready != no_task; ready = beside.next())
+    (void)beside.run(ready);
+  machine.flush(1);
+  CHECK(machine.root.pending.open_count() == 0);
 }

@@ -92,15 +92,18 @@ template <class Policy> class Beside {
     leaves_ = !leaves_;
     machine_.leaving.fetch_add(leaves_ ? 1u : ~0u, std::memory_order_relaxed);
   }
-  /// Those in its deque, of any domain.
+  /// Those in its deque, of any domain. From one of a program on they are left to thieves: it may
+  /// come from its lane, which it enters once.
   void give_own() {
-    for (ReadyTask own; machine_.scheduler.worker(self_).deque.pop(own);) {
-      if (is_program(own)) {
-        machine_.give(own);
-        continue;
-      }
-      machine_.scheduler.push_shared(own, normal_level);
+    auto& deque = machine_.scheduler.worker(self_).deque;
+    for (ReadyTask own; deque.pop(own);) {
+      bool const stays = is_program(own);
+      if (stays)
+        (void)deque.push(own);
+      else
+        machine_.scheduler.push_shared(own, normal_level);
       machine_.parking.wake(1);
+      if (stays) return;
     }
   }
 
