@@ -31,6 +31,21 @@ Codelet const count_codelet{"count",
                             },
                             nullptr, nullptr};
 
+/// Holds a task until `open`.
+struct Held {
+  std::atomic<bool> open{false};
+};
+Codelet const hold_codelet{"hold",
+                           +[](KernelCall const& call) noexcept -> Status {
+                             Held const& held = **static_cast<Held* const*>(call.arguments);
+                             while (!held.open) std::this_thread::yield();
+                             cell_of(call, 0) = 1;
+                             return {};
+                           },
+                           nullptr, nullptr};
+Codelet const see_codelet{"see", +[](KernelCall const&) noexcept -> Status { return {}; }, nullptr,
+                          nullptr};
+
 /// What the call throws.
 template <class Call> std::string refusal(Call call) {
   try {
@@ -58,6 +73,44 @@ TEST_CASE("a paused ring takes as many tasks as it has slots, and refuses the ne
   ring.resume();
   submit(ring, step_codelet, {{target, Access::update}}, 1L);
   CHECK(read(ring, target) == 9841);  // 1 + 3 + ... + 3^8: the one refused is not among them
+}
+
+TEST_CASE("a join for which a paused ring has no slot stands for no other's producers",
+          "[runtime][ring][pause]") {
+  Ring ring(workers(4, true), {.window = 64});
+  std::vector<DataHandle> cells;
+  for (int i = 0; i < 26; ++i) cells.push_back(cell(ring));
+  ring.pause();
+  Held early, late;
+  auto const fill = [&](std::uint64_t slots) {
+    while (ring.stats().submitted < slots)
+      submit(ring, put_codelet, {{cells[25], Access::write}}, 1L);
+  };
+  fill(20);  // they make room later
+  submit(ring, hold_codelet, {{cells[24], Access::write}}, &late);
+  submit(ring, hold_codelet, {{cells[23], Access::write}}, &early);
+  // Three sets of producers with the first and the last in common; the last set waits for `late`.
+  for (std::size_t i = 0; i < 23; ++i)
+    submit(ring, copy_cell_codelet,
+           {{cells[i], Access::write}, {cells[i / 7 == 2 ? 24 : 23], Access::read}}, 0L);
+  auto const submit_wide = [&](std::size_t set) {
+    std::vector<Use<DataHandle>> uses{{cells[21], Access::read}};
+    for (std::size_t i = 7 * set; i < 7 * set + 7; ++i) uses.push_back({cells[i], Access::read});
+    uses.push_back({cells[22], Access::read});
+    return ring.submit({&see_codelet, uses, {}, {}, {}});
+  };
+  submit_wide(0);
+  Event const second = submit_wide(1);
+  fill(63);
+  CHECK(refusal([&] { submit_wide(2); }).find("64 of 64 slots") != std::string::npos);
+  ring.resume();
+  Event const third = submit_wide(2);
+  early.open = true;
+  ring.wait(second);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(ring.done(third));
+  late.open = true;
+  ring.wait_all();
 }
 
 TEST_CASE("waiting on a paused ring names the call", "[runtime][ring][pause]") {

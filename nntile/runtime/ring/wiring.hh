@@ -385,15 +385,20 @@ template <class Policy> class Wiring : public Edges<Policy> {
     if (producers.size() != edges_per_slot) return submit_join(producers);
     // In one of two places.
     Joined* const places = &joined_[producers[0] * 0x9e3779b9u >> (32 - joined_bits) & ~1u];
+    std::uint64_t const mark = domain_.window.watermark();
     for (Joined* const joined : {places, places + 1})
       if (std::memcmp(producers.data(), joined->producers, sizeof joined->producers) == 0 &&
-          domain_.window.live(joined->self))
-        return joined->self;
+          joined->behind > mark)
+        return reference_to(joined->behind - 1);
     if (std::any_of(producers.begin(), producers.end(), is_pending))
       return submit_join(producers);  // names of pending tasks are used again
-    Joined& joined = places[domain_.window.live(places[0].self) ? 1 : 0];
+    Joined& joined = places[places[0].behind > mark ? 1 : 0];
+    std::uint64_t const behind = domain_.window.head() + 1;
+    joined.behind = 0;  // the wait for another slot may throw
     std::copy(producers.begin(), producers.end(), joined.producers);
-    return joined.self = submit_join(producers);
+    Reference const self = submit_join(producers);
+    joined.behind = behind;
+    return self;
   }
   Reference submit_join(std::span<Reference const> producers) {
     Reference const self = reference_to(domain_.window.head());
@@ -458,7 +463,7 @@ template <class Policy> class Wiring : public Edges<Policy> {
 
   struct Joined {
     Reference producers[edges_per_slot] = {};
-    Reference self = no_reference;
+    std::uint64_t behind = 0;  // the ticket behind its own; 0: there is none
   };
 
   Machine<Policy>& machine_;
