@@ -196,6 +196,14 @@ TEST_CASE("tasks run on workers of their type", "[runtime][pto]") {
   CHECK(threads[WORKER_CUBE] != threads[WORKER_VECTOR]);
 }
 
+TEST_CASE("an id comes free where the caller alone serves the type", "[runtime][pto]") {
+  long x = 1;
+  PtoProgram pto(2, 1, 0, 1);
+  for (int i = 0; i < 3; ++i) CHECK(pto.submit(PtoProgram::step, {{PARAM_INOUT, &x, 8}}) == 0);
+  CHECK(pto_wait_all(pto) == PTO_OK);
+  CHECK(x == PtoProgram::stepped(1, 3));
+}
+
 TEST_CASE("a task goes through the five states", "[runtime][pto]") {
   PtoProgram const pto(1);
   long x = 0, y = 0;

@@ -191,6 +191,16 @@ TEST_CASE("a driver that waits runs no task of another kind", "[runtime][ring][k
   CHECK(seen.threads.count(std::this_thread::get_id()) == 0);
 }
 
+TEST_CASE("a driver that is the only worker of its kind ends its tasks by asking",
+          "[runtime][ring][kinds]") {
+  Ring ring(workers(3), {}, {.cube = 2});
+  Seen seen;
+  Event const event = look(ring, seen, on(cpu));
+  for (int asked = 0; asked < 100'000 && !ring.done(event); ++asked) std::this_thread::yield();
+  CHECK(ring.done(event));
+  ring.wait_all();
+}
+
 TEST_CASE("a kind of which there is no worker is refused", "[runtime][ring][kinds]") {
   Ring plain(workers(2)), cubes(workers(2), {}, {.cube = 2});
   Seen seen;

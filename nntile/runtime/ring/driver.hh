@@ -27,6 +27,8 @@ class Driver {
   Reclaim& reclaim() { return reclaim_; }
   Reclaim const& reclaim() const { return reclaim_; }
   bool alone() const { return helps_ && machine_.scheduler.workers() == 1; }
+  /// Whether there are tasks that no other thread runs.
+  bool is_needed() const { return helps_ && machine_.kinds.is_alone(0); }
 
   /// The distance ahead from which the submitter should run tasks itself. Where no other thread
   /// does, or all leave them to it, a full window would only be colder.

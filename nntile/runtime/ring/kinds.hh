@@ -39,6 +39,9 @@ class Kinds {
     return static_cast<WorkerKind>(kind);
   }
 
+  /// Whether there is no other worker of its kind.
+  bool is_alone(std::uint32_t worker) const { return count_[static_cast<int>(of(worker))] == 1; }
+
   /// The number of kinds whose tasks need queues of their own.
   std::uint32_t apart() const {
     std::uint32_t kinds = 0;

@@ -43,7 +43,7 @@ template <class Policy> class Submission {
   /// Does something towards its end; whether it has ended.
   bool done(std::uint64_t sequence) {
     (void)machine_.tokens.poll(true);
-    if (driver.alone()) (void)driver.help_once();
+    if (driver.is_needed()) (void)driver.help_once();
     driver.reclaim().collect();
     return over(sequence);
   }
