@@ -125,6 +125,16 @@ TEST_CASE("with room for operands and arguments tasks take none", "[runtime][rin
   CHECK(ring.stats().growths.operands > 0);
 }
 
+TEST_CASE("room for tokens takes memory in proportion", "[runtime][ring_capacities]") {
+  auto const bytes_of = [](std::uint32_t tokens) {
+    AllocationCount const allocations;
+    Ring const ring(workers(1), {.tokens = tokens});
+    return allocations.bytes();
+  };
+  std::size_t const few = bytes_of(2000), many = bytes_of(8000);
+  CHECK(many < 5 * few);
+}
+
 TEST_CASE("tasks whose operands fit into a slot need no room of their own",
           "[runtime][ring_capacities]") {
   static constexpr std::size_t fit = detail::ring::Payload::inline_operands;

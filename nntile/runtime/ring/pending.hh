@@ -83,6 +83,8 @@ template <class Policy> class PendingTable {
   /// Makes room for `count` at a time. Before the first is taken. Throws std::bad_alloc.
   void reserve(std::uint32_t count, std::size_t operands, std::size_t argument_bytes) {
     grow(2 * count);  // of entries less than half are clear
+    pending_.reserve(count);
+    free_.reserve(count);
     while (pending_.size() < count) {
       make();
       reserve(*free_.back(), operands, argument_bytes);
