@@ -94,7 +94,7 @@ template <Device D> class DeviceTasks {
                void* workspace, Launched launched) noexcept {
     if (!own(body.uses)) return support::run_body(failures, tokens, body, task, workspace);
     Codelet const& codelet = *body.codelet;
-    std::string const why = problem(device_, codelet, body.uses);
+    std::string const why = problem_now(codelet, body.uses);
     Stream const stream = stream_of(codelet, body.uses);
     if (!why.empty() && stream.device < 0) [[unlikely]]
       return fail(failures, body, why);
@@ -309,6 +309,15 @@ template <Device D> class DeviceTasks {
     }
   };
 
+  /// As `problem`, for a task that begins: where there is no memory for the words, fewer.
+  std::string problem_now(Codelet const& codelet,
+                          std::span<Use<Buffer*> const> uses) const noexcept {
+    try {
+      return problem(device_, codelet, uses);
+    } catch (std::bad_alloc const&) {
+      return "cannot run here";  // inside of the string itself
+    }
+  }
   void settle_on(Stream stream, Failures& failures, TaskBody const& body, Status status) noexcept {
     bool const asks = stream.device >= 0 && failures.any_marked();
     if (!asks || !failures.cancel_if_marked(body)) support::settle(failures, body, status);
@@ -324,10 +333,15 @@ template <Device D> class DeviceTasks {
     return run_asynchronous(failures, tokens, body, task, body.codelet->runs_on_marks,
                             [&](KernelCall call, Completion const& token) -> Status {
                               std::vector<void*> pointers;
+                              try {
+                                pointers.resize(body.uses.size());
+                              } catch (std::bad_alloc const&) {
+                                return {"no memory for the addresses of its buffers"};
+                              }
                               for (std::size_t i = 0; i < body.uses.size(); ++i)
-                                pointers.push_back(is_on_device(body.uses[i].handle->place)
-                                                       ? device_.reach(body.pointers[i])
-                                                       : body.pointers[i]);
+                                pointers[i] = is_on_device(body.uses[i].handle->place)
+                                                  ? device_.reach(body.pointers[i])
+                                                  : body.pointers[i];
                               call.buffers = pointers.data();
                               return body.codelet->async(call, token);
                             });
