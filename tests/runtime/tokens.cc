@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
@@ -417,6 +418,34 @@ TEST_CASE("completing a token drops its polls and no other's", "[runtime][tokens
   CHECK(tokens.polls() == 3);
   CHECK(tokens.entry_returned(second, {"no"}).failed);
   CHECK(tokens.polls() == 0);
+}
+
+TEST_CASE("polls that end make room for others, by whomever they end", "[runtime][tokens]") {
+  support::Tokens tokens(nullptr, +[](void*, void*, Status) noexcept {});
+  tokens.reserve(8);
+  std::uint32_t const growths = tokens.growths();
+  support::TaskBody body;
+  std::vector<Completion> open;
+  int once = 0;
+  for (int i = 0; i < 60; ++i) {
+    open.push_back(tokens.open(nullptr, body));
+    open.back().poll(
+        +[](void* calls, Completion) { return ++*static_cast<int*>(calls) > 0; }, &once);
+    open.back().poll(+[](void*, Completion) { return false; }, nullptr);
+    (void)tokens.entry_returned(open.back(), {});
+    if (i % 5 == 0) CHECK(tokens.poll(true));
+    if (open.size() < 4) continue;
+    open[static_cast<std::size_t>(i % 4)].complete();
+    open.erase(open.begin() + i % 4);
+    CHECK(tokens.polls() >= open.size());
+    CHECK(tokens.polls() <= 2 * open.size());
+  }
+  CHECK(tokens.growths() == growths);
+  CHECK(once > 0);
+  CHECK(once <= 60);
+  for (Completion const& token : open) token.complete();
+  CHECK(tokens.polls() == 0);
+  CHECK(tokens.outstanding() == 0);
 }
 
 TEST_CASE("a thread that ends a task as it registers a poll is waited for", "[runtime][tokens]") {

@@ -179,6 +179,7 @@ template <class Policy> class BasicTokens {
     bool driver_only;
     bool busy;
     bool dead;  // its task ended while the poll ran
+    bool gone;  // called no more, and taken out with others
   };
 
   bool poll_each(bool driver) {
@@ -188,7 +189,7 @@ template <class Policy> class BasicTokens {
         next_poll_;  // polls that are registered meanwhile wait for the next round
     for (std::uint64_t last = 0;;) {
       Poll* const poll = next_free_poll(last, newest, driver);
-      if (poll == nullptr) return progress;
+      if (poll == nullptr) return compact(), progress;
       last = poll->number;
       poll->busy = true;
       Completion const token = poll->token;
@@ -283,6 +284,7 @@ template <class Policy> class BasicTokens {
     if (record == nullptr) return;
     Hold const hold{self, *record, id};
     detail::Lock<Mutex> guard(self.mutex_);
+    if (self.polls_.size() == self.polls_.capacity()) self.compact();
     if (self.polls_.size() == self.polls_.capacity())
       self.poll_growths_.fetch_add(1, std::memory_order_relaxed);
     self.polls_.push_back({self.next_poll_ + 1,
@@ -290,6 +292,7 @@ template <class Policy> class BasicTokens {
                            function,
                            state,
                            driver_only,
+                           false,
                            false,
                            false});
     self.polls_count_.fetch_add(1, std::memory_order_seq_cst);
@@ -309,12 +312,12 @@ template <class Policy> class BasicTokens {
     detail::Lock<Mutex> guard(mutex_);
     std::uint32_t left = record.polls.load(std::memory_order_relaxed);
     for (auto i = position_after(record.first_poll - 1); left != 0; ++i) {
-      while (polls_[i].token.id != id) ++i;
+      while (polls_[i].token.id != id || polls_[i].gone) ++i;
       --left;
       if (polls_[i].busy)
         polls_[i].dead = true;
       else
-        erase_poll(&polls_[i--]);
+        erase_poll(&polls_[i]);
     }
     record.polls.store(0, std::memory_order_relaxed);
   }
@@ -334,12 +337,18 @@ template <class Policy> class BasicTokens {
   /// The first poll after number `last`, up to `newest`, that is not being called.
   Poll* next_free_poll(std::uint64_t last, std::uint64_t newest, bool driver) noexcept {
     for (std::size_t i = position_after(last); i < polls_.size() && polls_[i].number <= newest; ++i)
-      if (!polls_[i].busy && (driver || !polls_[i].driver_only)) return &polls_[i];
+      if (!polls_[i].gone && !polls_[i].busy && (driver || !polls_[i].driver_only))
+        return &polls_[i];
     return nullptr;
   }
+  /// Notes that it is called no more: to move those behind it takes long where many end.
   void erase_poll(Poll* poll) noexcept {
-    polls_.erase(polls_.begin() + (poll - polls_.data()));
+    poll->gone = true;
     polls_count_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  void compact() noexcept {
+    if (polls_.size() == polls_count_.load(std::memory_order_relaxed)) return;
+    erase_if(polls_, [](Poll const& poll) { return poll.gone; });
   }
 
   void* runtime_;
