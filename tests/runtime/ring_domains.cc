@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "tests/runtime/child_domain.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/interrupted_atomic.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -334,6 +336,56 @@ TEST_CASE("the only worker takes its own tasks in order, those of outside too, a
   CHECK(scheduler.next(0) == no_task);
   Scheduler<RingPolicy> two(2, 2);
   CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level));
+}
+
+TEST_CASE("sleepers look again where memory runs short amid the growth of queues",
+          "[runtime][ring]") {
+  long last = 0;  // allocations of a growth, or the one that fails
+  for (bool const fails : {false, true}) {
+    Machine<TinyPolicy> machine(RuntimeOptions{2, false, false});
+    machine.scheduler.prepare(level_of(highest_priority), -1);
+    machine.scheduler.push_shared(slot_task(0, 1), normal_level);
+    machine.parking.announce();
+    long const passing = fails ? last - 1 : 1000;
+    (void)fail_new_after(passing);
+    bool failed = false;
+    try {
+      (void)machine.domains.take(256);
+    } catch (std::bad_alloc const&) {
+      failed = true;
+    }
+    last = passing - fail_new_after(-1);
+    CHECK(failed == (fails && allocations_are_counted()));
+    REQUIRE_FALSE(machine.parking.anyone_sleeps());  // it has a permit
+    machine.parking.sleep();
+    CHECK(machine.scheduler.next(1) == slot_task(0, 1));
+    if (!allocations_are_counted()) return;
+  }
+}
+
+TEST_CASE("a queue that is kept stays where there is no memory to take it", "[runtime][ring]") {
+  if (!allocations_are_counted()) return;
+  auto const starves = [](long passing, auto call) {
+    (void)fail_new_after(passing);
+    bool failed = false;
+    try {
+      call();
+    } catch (std::bad_alloc const&) {
+      failed = true;
+    }
+    (void)fail_new_after(-1);
+    return failed;
+  };
+  for (long passing = 0;; ++passing) {
+    Scheduler<RingPolicy> scheduler(2, 64);
+    scheduler.reserve_queues(2);
+    scheduler.prepare(level_of(1), -1);
+    if (!starves(passing, [&] { scheduler.reserve(64); })) break;  // perhaps one queue has grown
+    while (starves(0, [&] { scheduler.prepare(level_of(2), -1); }))
+      scheduler.prepare(level_of(2), -1);
+    scheduler.push_shared(slot_task(0, 1), level_of(2));
+    CHECK(scheduler.next(1) == slot_task(0, 1));
+  }
 }
 
 TEST_CASE("domains with more slots than a queue has room for are refused", "[runtime][ring]") {

@@ -182,7 +182,12 @@ template <class Policy> class DomainPool {
     made_[std::countr_zero(slots)]++;
     free.reserve(made_[std::countr_zero(slots)]);  // giving back never allocates
     auto domain = std::make_unique<Domain<Policy>>(machine_, number, slots);
-    machine_.scheduler.reserve(slots);
+    try {
+      machine_.scheduler.reserve(slots);
+    } catch (...) {
+      machine_.parking.wake_all();
+      throw;
+    }
     machine_.parking.wake_all();
     free.push_back(domain.get());
     chunk.load(std::memory_order_relaxed)[number & mask] = static_cast<Place&&>(domain);

@@ -95,9 +95,9 @@ template <class Policy> class Scheduler {
   }
 
   /// Makes room in all queues for tasks of `slots` more slots, before one of these is published.
-  /// Any thread. Tasks are in no queue for a moment: wake all sleepers behind it. Throws
-  /// OutOfMemory (more slots together than a queue has room for), std::bad_alloc; nothing has
-  /// changed then.
+  /// Any thread. Tasks are in no queue for a moment: wake all sleepers behind it, also where it
+  /// throws. Throws OutOfMemory (more slots together than a queue has room for), std::bad_alloc;
+  /// no queue has less room then.
   void reserve(std::uint32_t slots) {
     Lock guard(growth_);
     if (slots_ + slots > Queue::most / 2)
@@ -411,7 +411,7 @@ template <class Policy> class Scheduler {
   void make(Atomic<Queue*>& place, int kind = -1) {
     if (place.load(std::memory_order_relaxed) != nullptr) return;
     if (!spare_.empty() && spare_.back()->capacity() == capacity()) {
-      queues_.push_back(std::move(spare_.back()));
+      queues_.emplace_back() = std::move(spare_.back());  // there is a place for it first
       spare_.pop_back();
     } else {
       queues_.push_back(std::make_unique<Queue>(capacity()));
