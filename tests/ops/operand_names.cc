@@ -29,6 +29,15 @@ struct One {
   static constexpr Operands operands{{"x", "i..."}};
 };
 
+template <class T, int number> struct InTemplate {
+  enum class Operand : std::uint8_t { x, y2 };
+  static constexpr Operands operands{{"x", "i..."}, {"y2", "i..."}};
+};
+template <class T> struct SwappedInTemplate {
+  enum class Operand : std::uint8_t { y, x };
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i..."}};
+};
+
 }  // namespace
 
 TEST_CASE("an enum has the names of its table, in its order, and no more", "[ops][op_struct]") {
@@ -41,4 +50,15 @@ TEST_CASE("an enum has the names of its table, in its order, and no more", "[ops
   STATIC_REQUIRE_FALSE(names_agree<Of<EndsAlike>>());
   STATIC_REQUIRE_FALSE(names_agree<Of<Misspelt>>());
   STATIC_REQUIRE_FALSE(names_agree<Of<FromOne>>());
+}
+
+TEST_CASE("an op may be a template", "[ops][op_struct]") {
+  using detail::names_agree;
+  STATIC_REQUIRE(names_agree<InTemplate<int, 2>>());
+  STATIC_REQUIRE(names_agree<InTemplate<InTemplate<One, 3>, 4>>());
+#ifndef __clang__  // which spells no enumerators there
+  STATIC_REQUIRE_FALSE(names_agree<SwappedInTemplate<int>>());
+#else
+  STATIC_REQUIRE(names_agree<SwappedInTemplate<int>>());
+#endif
 }
