@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tiling: borders of a tensor's tiles in each dimension.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -70,6 +72,9 @@ class AxisTiling {
       begin += extent;
     }
     return result;
+  }
+  static AxisTiling sizes(std::initializer_list<Index> extents) {
+    return sizes(std::span(extents.begin(), extents.size()));
   }
 
   Index count() const { return count_; }
@@ -143,6 +148,11 @@ class Tiling {
       throw ShapeError(concat("tiling: shape ", to_string(shape), " but tile ", to_string(tile)));
     for (std::size_t d = 0; d < shape.size(); ++d)
       axes_.push_back(AxisTiling::uniform(shape[d], tile[d]));
+  }
+  Tiling(Shape const&, std::integral auto tile) {
+    static_assert(sizeof tile == 0,
+                  "the extents of a tile stand in braces, one for each dimension: "
+                  "Tiling({4, 4}, {2, 2})");
   }
 
   std::size_t rank() const { return axes_.size(); }

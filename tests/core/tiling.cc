@@ -44,6 +44,7 @@ TEST_CASE("an empty dimension has one empty tile", "[core][tiling]") {
 TEST_CASE("tiles of given sizes stand in their order", "[core][tiling]") {
   std::vector<Index> const sizes{64, 192};
   CHECK(borders(AxisTiling::sizes(sizes)) == std::vector<Index>{0, 64, 256});
+  CHECK(AxisTiling::sizes({64, 192}) == AxisTiling::sizes(sizes));
 }
 
 TEST_CASE("an element is in one tile, and what lies outside in the nearest", "[core][tiling]") {

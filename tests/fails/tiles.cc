@@ -9,6 +9,7 @@
 // error: a view has elements of the type of the tile's: cast them first
 // error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
 // error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
+// error: the extents of a tile stand in braces, one for each dimension
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -48,6 +49,8 @@ int main() {
   Tile<float, Serial> const c(runtime, 4);
 #elif NNTILE_FAIL == 11
   Tile<float, Serial> const c({4}, runtime);
+#elif NNTILE_FAIL == 12
+  Tensor<float, Serial> const c(runtime, Tiling({4}, 2));
 #else
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
