@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The call operator's way into a graph: y = gelu(x) on nodes.
+// The call operator's way into a graph: y = gelutanh(x) on nodes.
 
 #include "nntile/graph/gradient_builder.hh"
 

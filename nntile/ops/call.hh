@@ -195,10 +195,10 @@ template <class Op> consteval bool checked_op() {
 }  // namespace detail
 
 /// The callable object of an op. It forwards to `apply(op, attrs, operands...)`, found in the layer
-/// of the operands: gelu(tile, tile) and gelu(tensor, tensor) block until that call is done,
-/// gelu.async(...) returns what to wait for, y = gelu(node) adds a node to a graph. Attributes come
-/// first: gemm({.trans_a = true}, a, b). Before them async() takes an ExecutionContext
-/// (ops/execution.hh): gemm.async({.isa = Isa::v3}, {.trans_a = true}, a, b, c).
+/// of the operands: gelutanh(tile, tile) and gelutanh(tensor, tensor) block until that call is
+/// done, gelutanh.async(...) returns what to wait for, y = gelutanh(node) adds a node to a graph.
+/// Attributes come first: gemm({.trans_a = true}, a, b). Before them async() takes an
+/// ExecutionContext (ops/execution.hh): gemm.async({.isa = Isa::v3}, {.trans_a = true}, a, b, c).
 template <class Op>
 requires(std::is_class_v<Op>)
 struct Call {
@@ -225,6 +225,18 @@ struct Call {
   template <std::size_t N, class... Operands>
   void operator()(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N],
                   Operands&&...) const volatile = delete;
+  /// Take attributes that stand last, and say so.
+  template <class X> auto operator()(X const&, typename Op::Attrs const&) const volatile {
+    return attributes_stand_last();
+  }
+  template <class X, class Y>
+  auto operator()(X const&, Y const&, typename Op::Attrs const&) const volatile {
+    return attributes_stand_last();
+  }
+  template <class X, class Y, class Z>
+  auto operator()(X const&, Y const&, Z const&, typename Op::Attrs const&) const volatile {
+    return attributes_stand_last();
+  }
 
   template <class... Operands>
   auto async(typename Op::Attrs const& attrs, Operands&&... operands) const {
@@ -262,6 +274,11 @@ struct Call {
           "kinds, or Nodes, on which the plain call adds the op to their graph");
       return detail::Refused{};
     }
+  }
+  template <class Its = Op> static auto attributes_stand_last() {
+    static_assert(!OpStruct<Its>,
+                  "attributes of an op stand first, in braces: gemm({.trans_a = true}, a, b)");
+    return detail::Refused{};
   }
 };
 

@@ -4,6 +4,7 @@
 // error: operator\+.*operand types are .*Node.* and .*Node|invalid operands to binary expression \('(const )?nntile::Node'
 // error: a LogicalGraph is neither copied nor moved, since its nodes point to it
 // error: an op needs `static Args args\(Attrs const&, TileRange const&\)`
+// error: attributes of an op stand first, in braces
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with nodes, graphs and ops.
 #include "nntile/graph/apply.hh"
@@ -43,6 +44,8 @@ int main() {
   Node const y = x + x;
 #elif NNTILE_FAIL == 5
   LogicalGraph const copy = graph;
+#elif NNTILE_FAIL == 7
+  Node const y = gemm(x, x, {.trans_a = true});
 #else
   Node const y = my(gemm({.trans_a = true, .alpha = 2}, x, gemm({}, x, x)));
 #endif
