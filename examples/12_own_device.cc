@@ -99,7 +99,7 @@ class MyDevice {
   std::map<std::uint64_t, std::string> failures_;  // by mark
   std::thread thread_{[this] { run(); }};
 };
-static_assert(Device<MyDevice>);
+static_assert(RequiredDevice<MyDevice>);
 struct MyPolicy : RingPolicy {
   using Device = MyDevice;
 };

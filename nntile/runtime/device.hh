@@ -112,6 +112,61 @@ concept Device = std::same_as<D, NoDevice> ||
                  };
 static_assert(Device<NoDevice>);
 
+namespace detail {
+
+/// Whether D is a Device; says which member any other type lacks, or has of another kind.
+template <class D> consteval bool is_required_device() {
+  if constexpr (!Device<D>) {
+    static_assert(
+        requires { requires D::exists; }, "a device needs `static constexpr bool exists = true`");
+    static_assert(
+        requires(D const& constant) {
+          { constant.devices() } -> std::same_as<int>;
+        }, "a device needs `int devices() const`");
+    static_assert(
+        requires(D const& constant) {
+          { constant.lanes() } -> std::same_as<int>;
+        }, "a device needs `int lanes() const`: streams of each device");
+    static_assert(
+        requires(D& device, std::size_t bytes, Place place) {
+          { device.allocate(bytes, place) } -> std::same_as<void*>;
+        }, "a device needs `void* allocate(std::size_t bytes, Place)`");
+    static_assert(
+        requires(D& device, void* pointer, std::size_t bytes, Place place) {
+          { device.free(pointer, bytes, place) } noexcept;
+        }, "a device needs `void free(void*, std::size_t bytes, Place) noexcept`");
+    static_assert(
+        requires(D const& constant, Codelet const& codelet) {
+          { constant.runs(codelet) } -> std::same_as<bool>;
+        }, "a device needs `bool runs(Codelet const&) const`");
+    static_assert(
+        requires(D& device, Stream stream, DeviceJob const& job, char* text) {
+          { device.launch(stream, job, text) } noexcept -> std::same_as<Status>;
+        }, "a device needs `Status launch(Stream, DeviceJob const&, char* text) noexcept`");
+    static_assert(
+        requires(D& device, Stream stream) {
+          { device.mark(stream) } noexcept -> std::same_as<std::uint64_t>;
+        }, "a device needs `std::uint64_t mark(Stream) noexcept`");
+    static_assert(
+        requires(D& device, Stream stream, std::uint64_t mark, char* text) {
+          { device.query(stream, mark, text) } noexcept -> std::same_as<StreamProgress>;
+        },
+        "a device needs `StreamProgress query(Stream, std::uint64_t mark, char* text) noexcept`");
+    static_assert(
+        requires(D& device, Stream stream, std::uint64_t mark) {
+          { device.wait(stream, stream, mark) } noexcept;
+        }, "a device needs `void wait(Stream, Stream other, std::uint64_t mark) noexcept`");
+  }
+  return Device<D>;
+}
+
+}  // namespace detail
+
+/// A Device; any other type is an error whose first line names what it lacks. For parameters of
+/// classes, and to assert after a device of one's own.
+template <class D>
+concept RequiredDevice = detail::is_required_device<D>();
+
 template <class D>
 concept DiskDevice = Device<D> && requires { requires D::has_disk; };
 

@@ -73,7 +73,7 @@ template <> struct BaseOf<NoDevice> {
 /// process, where that thread is not, leaves the file and its bytes to the parent: it allocates and
 /// copies nothing there. `File`: what reads and writes, other than UnnamedFile in tests. Models
 /// Device.
-template <Device D = NoDevice, class File = detail::on_disk::UnnamedFile>
+template <RequiredDevice D = NoDevice, class File = detail::on_disk::UnnamedFile>
 class WithDisk : public detail::on_disk::BaseOf<D>::Type {
   using Base = typename detail::on_disk::BaseOf<D>::Type;
 

@@ -48,7 +48,7 @@ template <class E> class Nests;
 /// `submit` blocks; while tokens are out it only helps, and lets more in. Memory: about 700 bytes a
 /// task in flight, kept for reuse. Allocates: nothing in a steady state.
 /// With a Device, tasks that name memory of one run there, as asynchronous tasks.
-template <RequiredExecutor X, Device D = NoDevice>
+template <RequiredExecutor X, RequiredDevice D = NoDevice>
 class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<Engine<X, D>> {
   using Calls = support::StorageCalls<Engine>;
   using Calls::link_;

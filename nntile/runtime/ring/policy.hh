@@ -193,8 +193,7 @@ template <class P> consteval bool is_required_ring_policy() {
           "Trace of a ring's policy derives from RingNoTrace; its begin() takes int, "
           "std::uint64_t, "
           "Codelet const&");
-      static_assert(Device<typename P::Device>,
-                    "Device of a ring's policy keeps the law of runtime/device.hh");
+      (void)is_required_device<typename P::Device>();
       static_assert(
           requires { requires RingPolicyType<SizedRingPolicy<typename P::Sizes>>; },
           "Sizes of a ring's policy derive from RingSizes: powers of two for window (2 to 2^20), "

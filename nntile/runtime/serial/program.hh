@@ -214,7 +214,7 @@ class SerialProgram {
   std::size_t size() const { return image_ == nullptr ? 0 : image_->steps.size(); }
 
  private:
-  template <Device D> friend class BasicSerial;
+  template <RequiredDevice D> friend class BasicSerial;
   explicit SerialProgram(std::shared_ptr<detail::serial::Image const> image)
       : image_(std::move(image)) {}
 

@@ -40,7 +40,7 @@ namespace nntile {
 /// With a Device, tasks that name memory of one run there, as asynchronous tasks; behind others of
 /// their stream they are launched without waiting for the ends of these, up to `most_in_flight` of
 /// them, beyond which `submit` waits.
-template <Device D = NoDevice>
+template <RequiredDevice D = NoDevice>
 class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
                     public Orchestrates<BasicSerial<D>> {
   using Calls = support::StorageCalls<BasicSerial>;
