@@ -18,6 +18,15 @@
 
 namespace nntile {
 
+namespace detail {
+
+/// Elements of a braced list that fits no options; its name is what g++ says of such a call.
+struct an_option_is_misspelt_or_of_another_type {
+  template <class T> an_option_is_misspelt_or_of_another_type(T const&);
+};
+
+}  // namespace detail
+
 /// A kept tensor of a Graph, to be written and read column-major: whole, or what this rank holds of
 /// it. Valid while the Graph lives. Each call waits for that tensor's tasks alone. All throw
 /// TypeError where T is not the tensor's dtype, ShapeError where the number of values is not its
@@ -116,6 +125,16 @@ template <Runtime R> class Graph {
       : graph_(&graph),
         compiled_(compile(graph, store, options, bind)),
         tensors_(graph.tensor_count()) {}
+
+  /// Take a braced list that is no PlanOptions, in g++, and are the worse choice for one that is.
+  template <std::size_t N>
+  Graph(LogicalGraph const volatile&, R&,
+        detail::an_option_is_misspelt_or_of_another_type const (&)[N],
+        BindOptions const& = {}) = delete;
+  template <std::size_t N>
+  Graph(LogicalGraph const volatile&, TensorStore<R>&,
+        detail::an_option_is_misspelt_or_of_another_type const (&)[N],
+        BindOptions const& = {}) = delete;
 
   /// Says why not, on anything else.
   template <class Other>

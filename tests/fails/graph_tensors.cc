@@ -4,6 +4,8 @@
 // error: run\[x\] = values: an array, vector or span
 // error: a Graph<R> is on an R or a TensorStore<R>: this is another type, or const; name the type of the runtime, as Graph<Serial>, or leave it out
 // error: a Graph<R> is on an R or a TensorStore<R>
+// error: an_option_is_misspelt_or_of_another_type|no matching constructor for initialization of .*Graph<
+// error: an_option_is_misspelt_or_of_another_type|no viable constructor or deduction guide for deduction of template arguments of 'Graph'
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tensors of a Graph.
 #include "nntile/graph/graph.hh"
@@ -32,6 +34,10 @@ int main() {
 #elif NNTILE_FAIL == 6
   Serial const& same = runtime;
   Graph<Serial> const other(graph, same);
+#elif NNTILE_FAIL == 7
+  Graph<Serial> const other(graph, runtime, {.tiles = 3});
+#elif NNTILE_FAIL == 8
+  Graph const other(graph, runtime, {.tiles = 3});
 #else
   run[y] = run[x].read<float>();
 #endif
