@@ -261,6 +261,14 @@ struct Call {
   template <std::size_t N>
   void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], ...) const
       volatile = delete;
+  template <class X, class Y>
+  auto async(X const&, Y const&, typename Op::Attrs const&) const volatile {
+    return attributes_stand_last();
+  }
+  template <class X, class Y, class Z>
+  auto async(X const&, Y const&, Z const&, typename Op::Attrs const&) const volatile {
+    return attributes_stand_last();
+  }
 
  private:
   template <class... Operands>

@@ -10,6 +10,7 @@
 // error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
 // error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
 // error: the extents of a tile stand in braces, one for each dimension
+// error: attributes of an op stand first, in braces
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -51,6 +52,8 @@ int main() {
   Tile<float, Serial> const c({4}, runtime);
 #elif NNTILE_FAIL == 12
   Tensor<float, Serial> const c(runtime, Tiling({4}, 2));
+#elif NNTILE_FAIL == 13
+  gelutanh.async(a, b, {}).wait();
 #else
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
