@@ -138,13 +138,14 @@ template <Runtime R> class Graph {
 
   /// Says why not, on anything else.
   template <class Other>
-  requires(!std::convertible_to<Other&, R&> && !std::convertible_to<Other&, TensorStore<R>&>)
-  Graph(LogicalGraph& graph, Other&, PlanOptions const& = {}, BindOptions const& = {})
+  requires(!std::convertible_to<Other, R&> && !std::convertible_to<Other, TensorStore<R>&> &&
+           !std::convertible_to<Other, CompiledGraph<R>>)
+  Graph(LogicalGraph& graph, Other&&, PlanOptions const& = {}, BindOptions const& = {})
       : Graph(graph, refused()) {
     static_assert(sizeof(Other) == 0,
-                  "a Graph<R> is on an R or a TensorStore<R>: this is another type, or const; name "
-                  "the type of the runtime, as Graph<Serial>, or leave it out, Graph run(graph, "
-                  "runtime)");
+                  "a Graph<R> is on an R or a TensorStore<R>, a variable that outlives it: this is "
+                  "another type, or const, or a temporary; name the type of the runtime, as "
+                  "Graph<Serial>, or leave it out, Graph run(graph, runtime)");
   }
 
   /// Of one that is compiled already, as a rank's part is: Graph run(graph, compile_part(...)).
@@ -171,6 +172,13 @@ template <Runtime R> class Graph {
       stored = &compiled_.kept("graph", name);
     }
     return {compiled_.store(), *stored};
+  }
+
+  /// Says how a tensor goes by its name.
+  template <std::convertible_to<std::string_view> Name> GraphTensor<R> operator[](Name const&) {
+    static_assert(sizeof(Name) == 0,
+                  "tensors of a Graph go by their nodes: of a name it is run[graph.at(\"x\")]");
+    return (*this)[Node()];
   }
 
   /// Runs once and waits. Throws TaskError, LifetimeError (an input was never bound).

@@ -2,10 +2,12 @@
 // error: run\[x\] = values: an array, vector or span of the C\+\+ type of a dtype, or, for a tensor of one element, a number; of a pointer std::span\(pointer, count\)
 // error: run\[x\] = values: an array, vector or span
 // error: run\[x\] = values: an array, vector or span
-// error: a Graph<R> is on an R or a TensorStore<R>: this is another type, or const; name the type of the runtime, as Graph<Serial>, or leave it out
+// error: a Graph<R> is on an R or a TensorStore<R>, a variable that outlives it: this is another type, or const, or a temporary; name the type of the runtime, as Graph<Serial>, or leave it out
 // error: a Graph<R> is on an R or a TensorStore<R>
 // error: an_option_is_misspelt_or_of_another_type|no matching constructor for initialization of .*Graph<
 // error: an_option_is_misspelt_or_of_another_type|no viable constructor or deduction guide for deduction of template arguments of 'Graph'
+// error: a Graph<R> is on an R or a TensorStore<R>, .* or a temporary
+// error: tensors of a Graph go by their nodes: of a name it is run\[graph\.at
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tensors of a Graph.
 #include "nntile/graph/graph.hh"
@@ -38,6 +40,10 @@ int main() {
   Graph<Serial> const other(graph, runtime, {.tiles = 3});
 #elif NNTILE_FAIL == 8
   Graph const other(graph, runtime, {.tiles = 3});
+#elif NNTILE_FAIL == 9
+  Graph<Serial> const other(graph, Serial());
+#elif NNTILE_FAIL == 10
+  run["x"] = std::vector<float>(3);
 #else
   run[y] = run[x].read<float>();
 #endif
