@@ -150,10 +150,12 @@ inline DynamicArray<std::uint32_t> const& LogicalGraph::add_op(OpInfo const& inf
 }
 
 inline std::int64_t LogicalGraph::estimate_flops(std::vector<BoundDim> const& dims) const {
-  if (auto const names = open_dims(*this); dims.empty() && !names.empty())
+  if (auto const names = open_dims(*this); dims.empty() && !names.empty()) {
+    std::string list = concat("{\"", names[0], "\", 512}");
+    for (std::size_t i = 1; i < names.size(); ++i) list += concat(", {\"", names[i], "\", ...}");
     throw GraphError(concat("estimate_flops: dimension '", names[0], "' of graph '", name_,
-                            "' is open; give its number: estimate_flops({{\"", names[0],
-                            "\", 512}})"));
+                            "' is open; give its number: estimate_flops({", list, "})"));
+  }
   BoundDims const bound(*this, dims);
   std::int64_t flops = 0;
   for (OpNode const& op : ops_) {

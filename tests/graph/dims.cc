@@ -111,7 +111,7 @@ TEST_CASE("flops are counted at the numbers that are given", "[graph][dims]") {
   CHECK(open.graph.estimate_flops({{"seq", 5}, {"batch", 2}}) == closed.graph.estimate_flops());
   CHECK(graph_error([&] { (void)open.graph.estimate_flops(); }) ==
         "estimate_flops: dimension 'seq' of graph 'layer' is open; give its number: "
-        "estimate_flops({{\"seq\", 512}})");
+        "estimate_flops({{\"seq\", 512}, {\"batch\", ...}})");
   CHECK_THROWS_AS(open.graph.estimate_flops({{"seq", 5}}), PlanError);
 }
 
