@@ -14,8 +14,10 @@ namespace detail {
 /// Of the tokens in the range, those whose rows a tile of the table holds, were tokens spread
 /// evenly.
 inline Index tokens_of_tile(TileRange const& range) {
-  Index const rows = range.whole('v');
-  return rows == 0 ? 0 : (range.extent('i') * range.extent('v') + rows - 1) / rows;
+  Index const rows = range.whole('v'), here = range.extent('v'), tokens = range.extent('i');
+  if (rows == 0) return 0;
+  // Table by table: the product of both extents is no tensor's, and 63 bits may be too few.
+  return tokens / rows * here + (tokens % rows * here + rows - 1) / rows;
 }
 
 }  // namespace detail
