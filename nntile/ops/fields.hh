@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The members of an op's Attrs by name: what dumps, errors, files and bindings read.
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -70,7 +71,9 @@ template <class Member> bool set_value(Member& to, FieldValue const& value) {
   constexpr FieldKind kind = field_kind<Member>();
   if (value.kind != kind) return false;
   if constexpr (kind == FieldKind::real) {
-    to = value.real;
+    auto const cast = static_cast<Member>(value.real);
+    if (std::isinf(cast) && !std::isinf(value.real)) return false;
+    to = cast;
   } else if constexpr (kind == FieldKind::natural) {
     to = value.natural;
   } else {

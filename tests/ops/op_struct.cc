@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What an op's struct states: operands by name, fields of attributes, arguments of kernels.
+#include <cmath>
 #include <concepts>
 #include <cstdlib>
 #include <fstream>
@@ -186,6 +187,24 @@ TEST_CASE("a field refuses what its member cannot hold", "[ops][op_struct]") {
   CHECK(attrs.ndim == 3);
   CHECK(attrs.alpha == 1);
   CHECK_FALSE(attrs.trans_a);
+}
+
+TEST_CASE("a field of fp32 refuses numbers beyond it", "[ops][op_struct]") {
+  struct Single {
+    float factor = 1;
+  } attrs;
+  Field const factor = field<&Single::factor>("factor");
+  FieldValue value;
+  value.kind = FieldKind::real;
+  value.real = -1e300;
+  CHECK_FALSE(factor.set(&attrs, value));
+  CHECK(attrs.factor == 1);
+  value.real = 0.1;
+  CHECK(factor.set(&attrs, value));
+  CHECK(attrs.factor == 0.1f);
+  value.real = -HUGE_VAL;
+  CHECK(factor.set(&attrs, value));
+  CHECK(attrs.factor == -HUGE_VALF);
 }
 
 TEST_CASE("operands go by name whichever of them a call has", "[ops][op_struct]") {
