@@ -238,6 +238,8 @@ template <class T> struct Gemm {
     if (args.finishing) return find_on_cpu("gemm", dtype_of<T>)->cpu(call);  // no product
     using Operand = ops::Gemm::Operand;
     Buffers<ops::Gemm> const buffers(call);
+    T* sums = buffers.at<T>(Operand::c);
+    if (sums == nullptr) sums = buffers.at<T>(Operand::carry);  // of a canonical group, as fp32
     for (Index batch = 0; batch < args.batch; ++batch) {
       Product<T> x{};
       x.trans_a = args.trans_a, x.trans_b = args.trans_b;
@@ -245,7 +247,7 @@ template <class T> struct Gemm {
       x.alpha = static_cast<T>(args.alpha), x.beta = static_cast<T>(args.chain.factor(args.beta));
       x.a = buffers.at<T>(Operand::a) + args.a_offset + batch * args.a_stride;
       x.b = buffers.at<T>(Operand::b) + args.b_offset + batch * args.b_stride;
-      x.c = buffers.at<T>(Operand::c) + args.c_offset + batch * args.c_stride;
+      x.c = sums + args.c_offset + batch * args.c_stride;
       x.lda = args.lda, x.ldb = args.ldb, x.ldc = args.ldc;
       if (x.k == 0) {  // vendors differ
         scale(x);
