@@ -228,7 +228,8 @@ class GroupPairs {
 inline std::uint32_t carries_of(TiledCall const& call) {
   std::uint32_t bits = 0;
   bool const split = chain_is_cut(call), groups = detail::any_grouped(call);
-  bool const narrow = accumulator_of(call.element) != call.element;
+  // By their bytes: fp32_fast is stored as its sums are, and no kernel may leave them elsewhere.
+  bool const narrow = size_of(accumulator_of(call.element)) != size_of(call.element);
   Phases const phases = groups ? detail::phases_of(call) : Phases{};
   for (std::size_t o = 0; o < call.operands.size(); ++o) {
     Carry const carry = call.operands[o].carry;

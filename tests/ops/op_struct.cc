@@ -344,6 +344,21 @@ TEST_CASE("what an op accumulates into is updated, in canonical order", "[ops][o
   }
 }
 
+TEST_CASE("sums of a chain are in its result where that is stored as they are",
+          "[ops][op_struct]") {
+  OpCase const c = op_case<ops::Gemm>({}, {{4, 6}, {6, 4}, {4, 4}});
+  AxisTable const table = axes_of(c);
+  std::vector<AxisTiling> tilings;
+  for (Axis const& axis : table.axes) tilings.push_back(AxisTiling::uniform(axis.extent, 2));
+  for (DType const element : c.op->dtypes) {
+    INFO(name_of(element));
+    TiledCall call{c.op, c.attrs.data(), element, element, c.op->operands(c.attrs.data()), table,
+                   {}};
+    for (AxisTiling const& tiling : tilings) call.tilings.push_back(&tiling);
+    CHECK((carries_of(call) != 0) == (size_of(element) == 2));
+  }
+}
+
 TEST_CASE("an operand that would have more dimensions than a tensor has is named",
           "[ops][op_struct]") {
   auto const refused = [](OpCase const& c) {
