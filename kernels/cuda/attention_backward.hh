@@ -252,7 +252,7 @@ template <class T> struct AttentionBackward {
     ops::AttentionArgs const& args = call.arguments.args;
     if (args.finishing)
       return launch_over(args.d * args.h * args.j * args.b, loop_threads, stream, Finish{call});
-    Index const heads = args.h * args.b * pieces(args);
+    Index const heads = Index{args.h} * args.b * pieces(args);
     Status const status =
         launch_over(blocks(args.j) * heads, 1, stream, OfKeys{call}, Block::shared_bytes);
     if (!status.ok()) return status;
