@@ -230,10 +230,7 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
     if (failed_ != nullptr) return mark(tile, label);
     try {
       alignas(16) std::byte args[max_args_bytes];
-      if (tile.combines)
-        write_combine_arguments(call_, tile, args);
-      else
-        call_.op->args(call_.attrs, tile.range, args);
+      fill_arguments(tile, args);
       Cost cost;
       if constexpr (CostedRuntime<R>) cost = cost_of(call_, tile);
       inplace_vector<Use<Handle>, max_operands> uses;
@@ -260,6 +257,15 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   }
 
  private:
+  void fill_arguments(TileTask const& tile, void* out) const try {
+    if (tile.combines)
+      write_combine_arguments(call_, tile, out);
+    else
+      call_.op->args(call_.attrs, tile.range, out);
+  } catch (ShapeError const& error) {  // more elements than its kernel counts
+    throw ShapeError(concat(call_.op->name, ": ", error.what()));
+  }
+
   Hints hints(TileTask const& tile, TaskLabel const& label) const {
     PlacedTask task{call_.op->name, {}, label.tensor, label.tile, 0};
     Index most = -1;

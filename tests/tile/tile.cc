@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/tile/tile.hh"
 
+#include <sys/mman.h>
+
 #include <atomic>
 
 #include "nntile/ops/add.hh"
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/ops/softmax.hh"
 #include "nntile/tensor/tensor.hh"
 #include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
@@ -142,6 +145,23 @@ TEST_CASE("a tile names the caller's memory without copying it", "[tile][tile]")
     CHECK(released == 0);
   }
   CHECK(released == 1);
+}
+
+TEST_CASE("a tile of more elements than a kernel counts is refused", "[tile][tile]") {
+  constexpr std::size_t many = std::size_t{1} << 32;
+  void* const nowhere = ::mmap(nullptr, 2 * many * sizeof(float), PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (nowhere == MAP_FAILED) return skip("there are no 32 GiB of addresses");
+  {
+    Serial runtime;
+    std::span<float> const all(static_cast<float*>(nowhere), 2 * many);
+    Tile<float, Serial> const x(runtime, {1, many}, all.first(many)),
+        y(runtime, {1, many}, all.last(many));
+    CHECK(message_of<ShapeError>([&] { softmax(x, y); }) ==
+          "softmax: its kernel counts up to 4294967295 elements of a tile along 'i', and there are "
+          "4294967296; use smaller tiles");
+  }
+  ::munmap(nowhere, 2 * many * sizeof(float));
 }
 
 TEST_CASE("tiles of sizes that do not fit are refused by name", "[tile][tile]") {

@@ -341,16 +341,16 @@ class LowerPass final : private TileVisitor {
     std::size_t const bytes = (op.args_bytes + 7) / 8 * 8;
     std::span<std::byte> const args = args_.append(bytes);
     std::memset(args.data() + bytes - 8, 0, 8);  // and the op zeroes its own: equal plans are equal
-    if (tile.combines)
-      write_combine_arguments(call_, tile, args.data());
-    else
-      fill_arguments(tile, args.data());
+    fill_arguments(tile, args.data());
     task.cost = cost_of(call_, tile);
     add_saturated(plan_.flops, task.cost.flops);
   }
 
   void fill_arguments(TileTask const& tile, void* out) const try {
-    call_.op->args(call_.attrs, tile.range, out);
+    if (tile.combines)
+      write_combine_arguments(call_, tile, out);
+    else
+      call_.op->args(call_.attrs, tile.range, out);
   } catch (ShapeError const& error) {  // more elements than its kernel counts
     throw PlanError(concat("plan '", plan_.name, "': ", call_.op->name, " of '",
                            plan_.tensors[graph_.op_at(node_).operands.back()].name,
