@@ -271,14 +271,14 @@ TEST_CASE("an axis that an op sums over otherwise than by groups is refused, wha
     CHECK(planned == !text.empty());
     return text;
   };
-  auto const attention = [] {
+  auto const attended = [] {
     Shape const q{8, 2, 6, 2}, rows{6, 2, 2};
     return op_case<ops::Attention>({}, {q, q, q, q, rows, rows});
   };
-  CHECK(refused(attention(), {{"d0", 2}}) ==
+  CHECK(refused(attended(), {{"d0", 2}}) ==
         "attention: axis 'd' has 2 canonical groups, over which attention cannot sum; give that "
         "axis one group");
-  CHECK(refused(attention(), {{"j0", 2}}) == "");
+  CHECK(refused(attended(), {{"j0", 2}}) == "");
   auto const sum = op_case<ops::SumSlice>({.axis = 0}, {Shape{3, 2}, Shape{2}});
   CHECK(refused(sum, {{"k0", 4}}) ==
         "sum_slice: axis 'k' of 3 elements has 4 canonical groups; at most 3 would do");
