@@ -102,7 +102,7 @@ class Runs:
         return Runs(words[0]), *words[1:]
 
     def __init__(self, program):
-        self.program = program
+        self.program = os.path.abspath(program)  # calls are made in other folders, too
         # What is ignored here would be by the trainer: Ctrl-C, where a script runs in the background.
         for each in signal.SIGINT, signal.SIGHUP:
             if signal.getsignal(each) == signal.SIG_IGN:
