@@ -312,6 +312,7 @@ template <nntile::Runtime R> class Trainer {
   /// Whether a loss is a number; says why the run ends where it is none. All ranks have the same.
   bool require_finite(char const* what, std::int64_t step, double loss) const {
     if (std::isfinite(loss)) return true;
+    if (std::isnan(loss)) loss = std::fabs(loss);  // its sign says nothing
     if (world_.speaks())
       std::fprintf(stderr, "%s%s step %lld is %g: stopped; %s in '%s'%s; try a smaller --lr\n",
                    isatty(STDOUT_FILENO) ? "\n" : "", what, static_cast<long long>(step), loss,
