@@ -44,7 +44,7 @@ struct Full : testing::EmulatedDevice {
   using EmulatedDevice::EmulatedDevice;
   void* allocate(std::size_t, Place) { return nullptr; }
 };
-/// So many devices, of so many streams.
+/// Gives these counts of devices, and of streams of each.
 struct Counted : testing::EmulatedDevice {
   static inline int its_devices = 1, its_lanes = 1;
   int devices() const { return its_devices; }
