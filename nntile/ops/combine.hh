@@ -1,6 +1,6 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// The task that adds the sum of one canonical group to that of another.
+// The task that adds the sum of one canonical group to that of another, and the arguments of all.
 
 #include "nntile/ops/scale.hh"
 #include "nntile/ops/tiled_call.hh"
@@ -29,6 +29,15 @@ inline void write_combine_arguments(TiledCall const& call, TileTask const& task,
   static_assert(sizeof(Arguments<ops::Scale>) == sizeof args);
   std::memset(out, 0, sizeof args);
   ::new (out) ops::Scale::Args(args);
+}
+
+/// Writes the arguments of any task of a call. Throws ShapeError, which names no op, for a tile of
+/// more elements than the kernel counts.
+inline void write_arguments(TiledCall const& call, TileTask const& task, void* out) {
+  if (task.combines)
+    write_combine_arguments(call, task, out);
+  else
+    call.op->args(call.attrs, task.range, out);
 }
 
 }  // namespace nntile

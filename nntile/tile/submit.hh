@@ -258,11 +258,8 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
 
  private:
   void fill_arguments(TileTask const& tile, void* out) const try {
-    if (tile.combines)
-      write_combine_arguments(call_, tile, out);
-    else
-      call_.op->args(call_.attrs, tile.range, out);
-  } catch (ShapeError const& error) {  // more elements than its kernel counts
+    write_arguments(call_, tile, out);
+  } catch (ShapeError const& error) {
     throw ShapeError(concat(call_.op->name, ": ", error.what()));
   }
 

@@ -347,11 +347,8 @@ class LowerPass final : private TileVisitor {
   }
 
   void fill_arguments(TileTask const& tile, void* out) const try {
-    if (tile.combines)
-      write_combine_arguments(call_, tile, out);
-    else
-      call_.op->args(call_.attrs, tile.range, out);
-  } catch (ShapeError const& error) {  // more elements than its kernel counts
+    write_arguments(call_, tile, out);
+  } catch (ShapeError const& error) {
     throw PlanError(concat("plan '", plan_.name, "': ", call_.op->name, " of '",
                            plan_.tensors[graph_.op_at(node_).operands.back()].name,
                            "': ", error.what()));
