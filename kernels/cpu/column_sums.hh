@@ -34,8 +34,9 @@ NNTILE_ALWAYS_INLINE void sum_columns(Index m, Index count,
       for_each_vec<V>(width, [&](Index i, auto part) __attribute__((always_inline)) {
         Vec<V> sums[results];
         for (int r = 0; r < results; ++r)
-          sums[r] = starts ? result[r].start(begin + i, part)
-                           : load(static_cast<V const*>(held[r]) + i, All{});
+          sums[r] = starts        ? result[r].start(begin + i, part)
+                    : results > 1 ? load_twice(static_cast<V const*>(held[r]) + i, All{})
+                                  : load(static_cast<V const*>(held[r]) + i, All{});
         for (Index row = 0; row < row_count; ++row) step(begin + i, k + row, part, sums);
         for (int r = 0; r < results; ++r) {
           if (ends)

@@ -18,8 +18,8 @@ NNTILE_ALWAYS_INLINE void elementwise_body(typename Op::Args const& args, Kernel
     T* const out = Op::template column<T>(args, buffers, Op::operands.size() - 1, c);
     for_each_group<V>(args.n, [&](Index i, auto part) __attribute__((always_inline)) {
       auto value = [&]<std::size_t... o>(std::index_sequence<o...>) __attribute__((always_inline)) {
-        return Op::apply(args.attrs,
-                         load(Op::template column<T const>(args, buffers, o, c) + i, part)...);
+        return Op::apply(
+            args.attrs, load_twice(Op::template column<T const>(args, buffers, o, c) + i, part)...);
       }(std::make_index_sequence<Op::operands.size() - 1>{});
       if constexpr (Op::updates())
         if (args.attrs.beta != 0)

@@ -135,6 +135,16 @@ template <class T> NNTILE_ALWAYS_INLINE Group<compute_t<T>> load(T const* p, Fou
   return {load(p, All{}), load(p + lanes, All{}), load(p + 2 * lanes, All{}),
           load(p + 3 * lanes, All{})};
 }
+template <class T> NNTILE_ALWAYS_INLINE Group<compute_t<T>> load_halves(T const* p, Four) {
+  constexpr int lanes = Vec<compute_t<T>>::lanes;
+  return {load_halves(p, All{}), load_halves(p + lanes, All{}), load_halves(p + 2 * lanes, All{}),
+          load_halves(p + 3 * lanes, All{})};
+}
+template <class T> NNTILE_ALWAYS_INLINE Group<compute_t<T>> load_twice(T const* p, Four) {
+  constexpr int lanes = Vec<compute_t<T>>::lanes;
+  return {load_twice(p, All{}), load_twice(p + lanes, All{}), load_twice(p + 2 * lanes, All{}),
+          load_twice(p + 3 * lanes, All{})};
+}
 template <class T> NNTILE_ALWAYS_INLINE void store(T* p, Group<compute_t<T>> x, Four) {
   constexpr int lanes = Vec<compute_t<T>>::lanes;
   store(p, x.a, All{});

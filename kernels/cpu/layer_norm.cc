@@ -47,7 +47,8 @@ template <class T> struct LayerNorm {
         T* const y = buffers.at<T>(Operand::y) + i * args.ldy;
         for_each_vec<V>(args.e, [&](Index e, auto part) __attribute__((always_inline)) {
           store(y + e,
-                fma((load(x + e, part) - mean) * rstd, load(gamma + e, part), load(beta + e, part)),
+                fma((load_halves(x + e, part) - mean) * rstd, load_halves(gamma + e, part),
+                    load_halves(beta + e, part)),
                 part);
         });
       }
@@ -140,9 +141,9 @@ template <class T> struct LayerNormWeightBackward {
           [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
             __builtin_prefetch(x + (s + ahead) * args.ldx + e);
             __builtin_prefetch(dy + (s + ahead) * args.lddy + e);
-            Vec<V> const slope = load(dy + s * args.lddy + e, part);
+            Vec<V> const slope = load_twice(dy + s * args.lddy + e, part);
             Vec<V> const xhat =
-                (load(x + s * args.ldx + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
+                (load_twice(x + s * args.ldx + e, part) - Vec<V>(static_cast<double>(mean[s]))) *
                 Vec<V>(static_cast<double>(rstd[s]));
             sums[0] = fma(slope, xhat, sums[0]);
             sums[1] += slope;

@@ -77,7 +77,7 @@ template <class T> struct SoftmaxBackward {
         sum = canonical_sum<V>(args.v, sum, [&](Index p, auto part) __attribute__((always_inline)) {
           fetch_ahead(y + p, part);
           fetch_ahead(dy + p, part);
-          return load(y + p, part) * load(dy + p, part);
+          return load_halves(y + p, part) * load_halves(dy + p, part);
         });
       if (args.phase == 0) {
         dots[i] = sum;
@@ -86,7 +86,8 @@ template <class T> struct SoftmaxBackward {
       T* const dx = buffers.at<T>(Operand::dx) + i * args.lddx;
       Vec<V> const dot(static_cast<double>(sum));
       for_each_vec<V>(args.v, [&](Index p, auto part) __attribute__((always_inline)) {
-        update(dx + p, args.beta, load(y + p, part) * (load(dy + p, part) - dot), part);
+        update(dx + p, args.beta, load_halves(y + p, part) * (load_halves(dy + p, part) - dot),
+               part);
       });
     }
     return {};

@@ -14,6 +14,8 @@
 //   load(p, part), store(p, v, part)  T, bf16_t, fp16_t; part is All{} or First{count}, count <
 //                                     lanes: the others read as 0 and are neither read nor written
 //                                     in memory
+//   load_halves, load_twice           as load, for streams: a Zen 4 that reads whole lines at once
+//                                     from memory writes slower (nntile/DECISIONS.md, 2026-12-01)
 //   load_as<double>(p, part)          lanes elements of float, bf16_t or fp16_t, widened
 //   keep(v, part)                     0 in the lanes outside the part
 //   bits(v), from_bits(i), Bits<T>    the IEEE patterns: + - & | ^, shl<n>, shr<n> (logical)
@@ -71,6 +73,18 @@ template <class T> NNTILE_ALWAYS_INLINE Vec<compute_t<T>> load(T const* p) {
 }
 template <class T> NNTILE_ALWAYS_INLINE void store(T* p, Vec<compute_t<T>> v) {
   store(p, v, All{});
+}
+
+/// load(p, part), where registers are as wide as lines by two halves.
+template <class T, class Part> NNTILE_ALWAYS_INLINE auto load_halves(T const* p, Part part) {
+  return load(p, part);
+}
+/// load(p, part), where registers are as wide as lines behind a fetch of the same lines.
+template <class T, class Part> NNTILE_ALWAYS_INLINE auto load_twice(T const* p, Part part) {
+  constexpr int lanes = Vec<compute_t<T>>::lanes;
+  if constexpr (lanes * sizeof(T) == 64 && std::is_same_v<Part, All>)
+    __builtin_prefetch(p + lanes / 2);
+  return load(p, part);
 }
 
 template <class T> NNTILE_ALWAYS_INLINE Vec<T> copysign(Vec<T> magnitude, Vec<T> sign) {

@@ -222,6 +222,14 @@ NNTILE_ALWAYS_INLINE Vec<double> load(double const* p, All) {
 NNTILE_ALWAYS_INLINE Vec<double> load(double const* p, First part) {
   return Vec<double>::raw(_mm512_maskz_loadu_pd(detail::first8(part.count), p));
 }
+NNTILE_ALWAYS_INLINE Vec<float> load_halves(float const* p, All) {
+  __m512 const low = _mm512_castps256_ps512(_mm256_loadu_ps(p));
+  return Vec<float>::raw(_mm512_insertf32x8(low, _mm256_loadu_ps(p + 8), 1));
+}
+NNTILE_ALWAYS_INLINE Vec<double> load_halves(double const* p, All) {
+  __m512d const low = _mm512_castpd256_pd512(_mm256_loadu_pd(p));
+  return Vec<double>::raw(_mm512_insertf64x4(low, _mm256_loadu_pd(p + 4), 1));
+}
 template <class T>
 requires(sizeof(T) == 2)
 NNTILE_ALWAYS_INLINE Vec<float> load(T const* p, All) {
