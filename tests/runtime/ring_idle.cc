@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rings with nothing to do, with more workers than cores, and many rings.
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "nntile/core/threads.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/runtime/quiet.hh"
@@ -60,4 +63,33 @@ TEST_CASE("many rings work side by side and end in any order", "[runtime][ring][
     for (int i = 0; i < 20; ++i) (void)cell(*ring, i);
   for (std::size_t i = 0; i < rings.size(); i += 2) rings[i].reset();
   for (std::size_t i = 1; i < rings.size(); i += 2) step_cells(*rings[i], 3);
+}
+
+TEST_CASE("while the driver is away one idle worker polls for each token that comes",
+          "[runtime][ring][idle]") {
+  struct Polled {
+    std::atomic<int> calls{0};
+    std::atomic<bool> over{false};
+  };
+  static constexpr Codelet polled{"polled", nullptr, nullptr,
+                                  +[](KernelCall const& call, Completion token) noexcept -> Status {
+                                    token.poll(
+                                        [](void* state, Completion done) {
+                                          auto& one = *static_cast<Polled*>(state);
+                                          if (++one.calls < 2) return false;
+                                          done.complete();
+                                          one.over = true;
+                                          return true;
+                                        },
+                                        *static_cast<Polled* const*>(call.arguments));
+                                    return {};
+                                  }};
+  std::array<Polled, 10> all;
+  Ring ring({3, true, false});
+  for (Polled& one : all) {
+    submit(ring, polled, {}, &one);
+    for (int i = 0; i < 5000 && !one.over; ++i) detail::sleep_ns(1'000'000);
+    REQUIRE(one.over);
+    detail::sleep_ns(2'000'000);  // workers go to sleep
+  }
 }

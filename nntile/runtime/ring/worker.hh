@@ -119,10 +119,15 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   /// Polls or sleeps. A thread that sleeps because another one polls checks `polling` after it has
   /// announced itself; the other one clears `polling` before it looks for sleepers to take the
   /// polls over (see find), so one of the two sees the other. So do this thread and one that opens
-  /// a token, which looks for sleepers behind that.
+  /// a token, which looks for sleepers behind that, and wakes any of them: so `polling` is clear
+  /// while the thread that has polled for the last token sleeps.
   void wait() {
-    bool const polls = nap_of(machine_.tokens) >= 0 && !machine_.polling.exchange(true);
+    bool polls = nap_of(machine_.tokens) >= 0 && !machine_.polling.exchange(true);
     if (polls) poll();
+    if (polls && nap_of(machine_.tokens) < 0) {
+      polls = false;
+      machine_.polling.store(false);
+    }
     machine_.parking.announce(kind_);
     std::int64_t const nap = nap_of(machine_.tokens);
     bool const nobody_polls = nap >= 0 && !polls && !machine_.polling.load();
