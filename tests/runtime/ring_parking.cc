@@ -78,7 +78,8 @@ struct Yard {
     }
     bool keeps_some(std::uint32_t) { return batch > 1 && kept.load(seq_cst) != 0; }
     static bool any_of_kind(std::uint32_t) { return false; }
-    static std::uint32_t kind(std::uint32_t) { return 0; }
+    std::uint32_t kinds = 1;  // of the workers, in turn
+    std::uint32_t kind(std::uint32_t self) const { return self % kinds; }
     bool any(std::uint32_t = 0) {
       std::size_t const self = Interleavings::current->routine();
       know(at[self], slept[self]);
@@ -269,6 +270,11 @@ TEST_CASE("no order of two sleepers and a waker loses a task", "[runtime][ring]"
 TEST_CASE("no order of a driver, a sleeper and a waker loses a task or the end that it waits for",
           "[runtime][ring]") {
   try_driver(1, [](Yard&) {});
+}
+
+TEST_CASE("no order of a driver, a sleeper of another kind and a waker loses a task",
+          "[runtime][ring]") {
+  try_driver(1, [](Yard& yard) { yard.scheduler.kinds = 2; });
 }
 
 TEST_CASE("no order of a driver that naps, a sleeper and a waker loses a task", "[runtime][ring]") {

@@ -20,7 +20,9 @@ namespace nntile::detail::ring {
 /// sleeper once, not once per push; announcements and permits together are always as many as the
 /// threads that have announced themselves and not yet come back. Permits are anonymous: any sleeper
 /// of a kind may take any permit of that kind. A task that a kind alone may run wakes by
-/// `wake_kind`: with other permits, one that may not could use up that of one that may.
+/// `wake_kind`: with other permits, one that may not could use up that of one that may. Other wakes
+/// are for the last kind first: the driver, which may use up a permit and look for no work, is of
+/// the first kind that there is.
 template <class Policy> class Parking {
   using Mutex = typename Policy::Mutex;
   using Condition = typename Policy::Condition;
@@ -122,7 +124,7 @@ template <class Policy> class Parking {
     {
       detail::Lock<Mutex> lock(mutex_);
       std::uint64_t const sleepers = sleepers_.load(std::memory_order_relaxed);
-      for (std::uint32_t kind = first; kind < end; ++kind) {
+      for (std::uint32_t kind = end; kind-- > first;) {
         taken[kind] = of(sleepers, kind) < count ? of(sleepers, kind) : count;
         count -= taken[kind];
         all += taken[kind] * one(kind);
