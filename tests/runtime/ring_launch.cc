@@ -90,7 +90,83 @@ struct Stage {
   }
 };
 
+/// A launched replay of twelve tasks that are ready, in a ring whose driver is the only worker of
+/// its kind; two others are of another kind.
+struct Wide {
+  static constexpr std::uint32_t tasks = 12, other = 2;
+  Machine<InterruptedPolicy> machine{RuntimeOptions{3, false, false}, nullptr,
+                                     WorkerKinds{.cube = 2}};
+  Driver<InterruptedPolicy> driver{machine.root};
+  Submitter<InterruptedPolicy> submitter{machine.root, driver};
+  Replayer<InterruptedPolicy> replayer{machine.root, driver, submitter};
+  bool sleeps = false;  // the other worker
+
+  Wide() {
+    static constexpr long value = 1;
+    std::vector<Use<Binding>> uses;
+    std::vector<DataHandle> handles;
+    for (Binding i = 0; i < tasks; ++i) {
+      uses.push_back({i, Access::write});
+      handles.push_back(driver.reclaim().begin(
+          [&] { return machine.table.add(sizeof(long), host, Lifetime::persistent); }));
+    }
+    std::vector<ProgramTask> list;
+    for (Use<Binding> const& use : uses)
+      list.push_back({&put_codelet, {&use, 1}, std::as_bytes(std::span(&value, 1)), {-1, 0}, {}});
+    auto const image = std::make_shared<Image const>(Recorder(list, tasks, {}).image());
+    (void)replayer.replay(image, handles, {});
+    (void)machine.run(other, machine.scheduler.next(other));
+  }
+  ~Wide() {
+    Interrupt::function = nullptr;
+    if (sleeps) machine.parking.cancel(machine.scheduler.kind(other));
+    run_all();
+  }
+  void run_all() {
+    for (ReadyTask ready; (ready = machine.scheduler.next(other)) != no_task;)
+      (void)machine.run(other, ready);
+    machine.flush(other);
+  }
+  /// The other worker runs what it finds, and goes to sleep where it then sees nothing.
+  void work_and_sleep() {
+    run_all();
+    machine.parking.announce(machine.scheduler.kind(other));
+    sleeps = !machine.scheduler.any(other);
+    if (!sleeps) machine.parking.cancel(machine.scheduler.kind(other));
+  }
+};
+
+/// In each place of take(stage), which takes tasks together as worker `self`, the other one goes to
+/// sleep: it is woken if some of them are left.
+template <class Take> void try_all_places(std::uint32_t self, Take take) {
+  int places = 0, beside = 0;
+  for (int left = -1; left < 0; ++places) {
+    Wide stage;
+    left = places;
+    Interrupt::function = [&] {
+      if (left-- == 0) stage.work_and_sleep();
+    };
+    take(stage);
+    Interrupt::function = nullptr;
+    bool const some_left = stage.machine.scheduler.keeps_some(self);
+    beside += some_left && stage.sleeps && stage.machine.parking.anyone_sleeps() ? 1 : 0;
+  }
+  REQUIRE(places > 10);
+  CHECK(beside == 0);
+}
+
 }  // namespace
+
+TEST_CASE("no worker stays asleep beside tasks of a replay that another one takes together",
+          "[runtime][ring]") {
+  try_all_places(0, [](Wide& stage) { (void)stage.driver.help_once(); });
+  try_all_places(1, [](Wide& stage) {
+    Beside<InterruptedPolicy> one(stage.machine, 1);
+    ReadyTask const ready = one.next();
+    if (ready != no_task) (void)stage.machine.run(1, ready);
+    stage.machine.flush(1);
+  });
+}
 
 TEST_CASE("a late worker amid a launch loses no task of the replay", "[runtime][ring]") {
   Stage stage;

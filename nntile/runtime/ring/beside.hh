@@ -22,7 +22,7 @@ template <class Policy> class Beside {
   /// The next task, or no_task; then it may have waited.
   ReadyTask next() {
     // Replayed tasks come from lanes: a look at cells of the queue before is in vain mostly.
-    if (machine_.scheduler.flights.active() != 0) return machine_.scheduler.next(self_);
+    if (machine_.scheduler.flights.active() != 0) return next_of_lanes();
     if (leaves_) [[unlikely]]
       return next_behind_a_wait();
     std::uint32_t more = 0;
@@ -64,6 +64,12 @@ template <class Policy> class Beside {
     else
       note();
     return no_task;
+  }
+  /// Of several that it takes from a lane those that it keeps were in no queue for a moment.
+  ReadyTask next_of_lanes() {
+    ReadyTask const ready = machine_.scheduler.next(self_);
+    if (ready != no_task && machine_.scheduler.keeps_some(self_)) machine_.parking.wake(1);
+    return ready;
   }
   /// For a worker that has left tasks to the submitter.
   [[gnu::noinline]] ReadyTask next_behind_a_wait() {

@@ -133,6 +133,7 @@ class Driver {
     ReadyTask const kept = Helping(machine_).run(ready);
     machine_.flush(0);
     if (kept != no_task) machine_.give(kept);
+    hand_on();
     return true;
   }
 
