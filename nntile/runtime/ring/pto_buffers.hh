@@ -138,11 +138,14 @@ template <class Ring> class Buffers {
     return range->block;
   }
 
-  /// As if the buffer had never been.
+  /// As if the buffer had never been: but what the runtime gave may lie where another has ended.
   void forget(Index index) {
     ring_.retire(map_[index].handle);
     leave_scope(map_[index]);
-    map_.remove(index);
+    if (map_[index].origin == Origin::allocated)
+      map_.end(index);
+    else
+      map_.remove(index);
   }
   /// Forgets memory of the caller's that only tasks have named.
   void forget_noticed() {
