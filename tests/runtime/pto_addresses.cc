@@ -44,6 +44,20 @@ void check(AddressMap const& map, std::vector<int> const& truth) {
            map.overlapping(begin, unit * static_cast<std::size_t>(at - first)) == nullptr));
   }
 }
+/// The same of the first block behind each unit, whatever has ended before it.
+void check_live(AddressMap const& map, std::vector<int> const& truth) {
+  for (int first = 0; first < units; ++first) {
+    int at = first;
+    while (at < units && truth[static_cast<std::size_t>(at)] < 0) ++at;
+    auto const begin = unit * static_cast<std::uintptr_t>(first + 1);
+    auto const* const range = map.live_in(begin, unit * (units - static_cast<std::size_t>(first)));
+    REQUIRE((range == nullptr) == (at == units));
+    if (range == nullptr) continue;
+    CHECK(range->block == static_cast<std::uint32_t>(truth[static_cast<std::size_t>(at)]));
+    CHECK((at == first ||
+           map.live_in(begin, unit * static_cast<std::size_t>(at - first)) == nullptr));
+  }
+}
 
 }  // namespace
 
@@ -74,6 +88,7 @@ TEST_CASE("a map of addresses says what an array of bytes does", "[runtime][pto_
         live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
       }
       check(map, truth);
+      check_live(map, truth);
     }
   }
 }

@@ -99,9 +99,10 @@ class AddressMap {
 
   /// The same among those of buffers.
   Range const* live_in(std::uintptr_t begin, std::size_t bytes) const {
-    auto range = behind(begin);
-    while (range != ranges_.end() && range->block == ended) ++range;
-    return range != ranges_.end() && range->begin < begin + bytes ? &*range : nullptr;
+    for (auto range = behind(begin); range != ranges_.end() && range->begin < begin + bytes;
+         ++range)
+      if (range->block != ended) return &*range;
+    return nullptr;
   }
 
   /// Adds a buffer, over nothing but what has ended. Throws std::bad_alloc, having changed nothing.
