@@ -17,7 +17,8 @@ namespace nntile {
 /// Waits for one task when it dies, unless it was waited for or detached before. Move-only. Law:
 /// the destructor never throws; `wait` reports failures, and so does the runtime's `wait_all` in
 /// any case. If the runtime ends before it, `wait` throws LifetimeError, once, and the destructor
-/// does nothing. `wait` and the destructor drive the runtime; the destructor waits for its turn.
+/// does nothing. `wait` and the destructor drive the runtime; the destructor waits for its turn. It
+/// lets the task go where a wait is refused: inside a task, and while the runtime is paused.
 template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
  public:
   /// Names no task: it is complete.

@@ -10,6 +10,7 @@
 
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/ring/ring.hh"
+#include "nntile/runtime/task_handle.hh"
 #include "nntile/runtime/unsubmitted.hh"
 #include "nntile/tile/tile.hh"
 #include "tests/runtime/codelets.hh"
@@ -155,6 +156,18 @@ TEST_CASE("the end of a tile over the caller's memory resumes a paused ring for 
   }
   CHECK(memory[0] == 2);
   CHECK_NOTHROW(ring.wait_all());
+}
+
+TEST_CASE("a task handle that dies on a paused ring lets its task go", "[runtime][ring][pause]") {
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true)));
+  auto const target = cell(ring, 1);
+  ring.wait_all();
+  ring.pause();
+  Event const event =
+      TaskHandle<Ring>(ring, submit(ring, count_codelet, {{target, Access::update}})).event();
+  CHECK_FALSE(ring.done(event));
+  ring.resume();
+  CHECK(read(ring, target) == 2);
 }
 
 TEST_CASE("a paused ring uses no core, however many tasks come", "[runtime][ring][pause]") {
