@@ -95,6 +95,7 @@ class BoundTasks {
     if (plan.ranks() != 1) bind_transfers(link);
     if (trace) trace_tasks();
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
+    for (Use<BufferId> const& use : plan.data().uses) in_order_ &= use.access != Access::accumulate;
   }
 
   /// Throws TypeError where an op runs on a device that has no code for it.
@@ -146,6 +147,9 @@ class BoundTasks {
     }
   }
 
+  /// Whether each task of a run, submitted alone, comes behind itself in the run before: not where
+  /// some accumulate, which do not wait for each other.
+  bool in_order() const { return in_order_; }
   template <class Handle>
   Task<Handle> task(PlannedTask const& task, std::span<Use<Handle> const> uses) const {
     return {codelet(task), uses, arguments(task), plan_->hints(task), label(task), task.cost};
@@ -240,10 +244,11 @@ class BoundTasks {
   DynamicArray<TaskTime> times_;
   DynamicArray<TracedTask> traced_;
   DynamicArray<Transfer> transfers_;  // by task
+  bool in_order_ = true;
 };
 
 /// The tasks from `begin` to `end` that nothing among these waits for: they are over when those
-/// are.
+/// are. What accumulates counts as a reader, as the next one of a buffer does not wait for it.
 inline DynamicArray<std::uint32_t> sinks_of(Plan const& plan, BindingTable const& table,
                                             std::uint32_t begin, std::uint32_t end) {
   using Users = LastUsers<std::uint32_t>;
@@ -251,10 +256,11 @@ inline DynamicArray<std::uint32_t> sinks_of(Plan const& plan, BindingTable const
   DynamicArray<bool> followed(end);
   for (std::uint32_t t = begin; t < end; ++t)
     for (auto const& use : plan.uses(plan.tasks()[t])) {
-      users[table[use.handle]].each_before(use.access, [&](std::uint32_t earlier) {
+      Access const access = use.access == Access::accumulate ? Access::read : use.access;
+      users[table[use.handle]].each_before(access, [&](std::uint32_t earlier) {
         if (earlier != no_id && earlier != t) followed[earlier] = true;
       });
-      users[table[use.handle]].enter(use.access, t);
+      users[table[use.handle]].enter(access, t);
     }
   DynamicArray<std::uint32_t> sinks;
   for (std::uint32_t t = begin; t < end; ++t)

@@ -274,7 +274,7 @@ template <Runtime R> class CompiledGraph {
     DynamicArray<std::uint32_t> sinks = {};  // tasks that nothing in the part waits for
     std::unique_ptr<Program> program = {};
     DynamicArray<Event> in_flight = {};    // perhaps; of its last run, which all before it precede
-    DynamicArray<Event> interrupted = {};  // all tasks of a run of which the rest was not submitted
+    DynamicArray<Event> interrupted = {};  // all tasks of runs cut short, or that are in no order
     bool values_known = false;             // all that it reads has been written
   };
 
@@ -443,6 +443,8 @@ template <Runtime R> class CompiledGraph {
   void submit_tasks(Part& part) {
     auto sink = part.sinks.begin();
     inplace_vector<Use<Handle>, max_operands> uses;
+    if (!tasks_.in_order())
+      erase_if(part.interrupted, [&](Event event) { return runtime_->done(event); });
     part.interrupted.reserve(part.interrupted.size() + (part.end - part.begin));
     try {
       for (; next_task_ < part.end; ++next_task_) {
@@ -457,7 +459,7 @@ template <Runtime R> class CompiledGraph {
         events_->push_back(event);
         ++sink;
       }
-      part.interrupted.clear();
+      if (tasks_.in_order()) part.interrupted.clear();
     } catch (std::exception const& error) {
       detail::submit_left_out(*runtime_, *plan_, tasks_, binding_, bindings_, next_task_, part.end,
                               error.what(), part.interrupted);

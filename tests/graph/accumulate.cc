@@ -2,13 +2,18 @@
 // Operands that an op of the user's accumulates into: updates where Numerics is exact, and tasks
 // that may commute where it is fast.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/adaptors/forward.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/runtimes.hh"
 
@@ -86,6 +91,41 @@ struct Program {
   LogicalGraph graph;
 };
 
+/// y += x of two tiles, whose tasks may run in any order; the first one waits for the gate.
+template <class R> struct Gated {
+  explicit Gated(PlanOptions const& options) {
+    Node const x = graph.input({.shape = {4, 8}, .dtype = DType::fp64}, "x");
+    tally(x, graph.state({.shape = {4}, .dtype = DType::fp64}, "y"));
+    step.emplace(compile(graph, store, options, {.replay = false}));
+    bind();
+    store.template write<double>("y", std::vector<double>(4));
+    Use<typename R::Handle> const first[] = {{store.at("x").tiles[0], Access::update}};
+    Gate* const argument = &gate;
+    (void)runtime.submit({&wait_codelet, first, std::as_bytes(std::span(&argument, 1)), {}, {}});
+  }
+  void bind() { step->bind_input("x", std::vector<double>(32, 1)); }
+  /// Whether wait() returns behind the opening of the gate.
+  template <class Wait> bool waits(Wait wait) {
+    std::atomic<bool> opened = false;
+    std::thread opener([&] {
+      while (!gate.open) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      opened = true;
+      gate.token.complete();
+    });
+    wait();
+    bool const behind = opened;
+    opener.join();
+    return behind;
+  }
+
+  LogicalGraph graph{"tally", {.mode = Mode::fast}};
+  Gate gate;
+  R runtime{RuntimeOptions{.workers = 2}};
+  TensorStore<R> store{runtime};
+  std::optional<CompiledGraph<R>> step;
+};
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("an eager op accumulates in fast mode, and updates in exact mode",
@@ -132,4 +172,22 @@ TEMPLATE_LIST_TEST_CASE("a planned op accumulates in fast mode, and updates in e
       for (Access const access : runtime.seen)
         CHECK(access == (mode == Mode::fast ? Access::accumulate : Access::update));
     }
+}
+
+TEMPLATE_TEST_CASE("a run ends with all of its tasks that accumulate", "[graph][accumulate]",
+                   Threads, Ring) {
+  Gated<TestType> of({.tile = 4});
+  auto const run = of.step->execute_async();
+  CHECK(of.waits([&] { run.wait(); }));
+  CHECK(of.store.template read<double>("y") == std::vector<double>(4, 8));
+}
+
+TEMPLATE_TEST_CASE("a graph waits for what accumulates in the run before the last one",
+                   "[graph][accumulate]", Threads, Ring) {
+  Gated<TestType> of({.tile = 4, .double_buffered = {"x"}});
+  (void)of.step->execute_async();
+  of.bind();
+  of.step->execute();
+  CHECK(of.waits([&] { of.step.reset(); }));
+  CHECK(of.store.template read<double>("y") == std::vector<double>(4, 16));
 }
