@@ -71,8 +71,9 @@ PlanOptions around(LogicalGraph const& graph, TensorStore<R> const& store, PlanO
 template <Runtime R>
 CompiledGraph<R> bind(LogicalGraph const& graph, std::shared_ptr<Plan const> plan,
                       TensorStore<R>& store, BindOptions options) {
-  auto const ops = graph.ops();
-  if (options.ops.empty()) options.ops = ops;
+  auto ops = graph.ops();
+  ops.append(options.ops);
+  options.ops = ops;
   return CompiledGraph<R>(std::move(plan), store, options);
 }
 

@@ -92,6 +92,15 @@ TEST_CASE("an op of one's own needs no registration", "[graph][binding]") {
   CHECK(run(compile(of.graph, store, {.tile = 4})) == std::vector<double>{2, 4, 6, 8, 10, 12});
 }
 
+TEST_CASE("ops that options name stand beside those of the graph", "[graph][binding]") {
+  Serial runtime;
+  TwiceGraph const of;
+  TensorStore<Serial> store(runtime);
+  OpInfo const* const others[] = {&op_info<OwnGelutanh>};
+  CHECK(run(compile(of.graph, store, {}, {.ops = others})) ==
+        std::vector<double>{2, 4, 6, 8, 10, 12});
+}
+
 TEST_CASE("a plan alone is bound with the ops of one's own", "[graph][binding]") {
   Serial runtime;
   TwiceGraph const of;
