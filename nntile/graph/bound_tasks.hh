@@ -93,6 +93,7 @@ class BoundTasks {
     for (PlannedKernel const& kernel : plan.kernels())
       codelets_.push_back(codelet_for(runtime, kernel, isa, ops, link));
     if (plan.ranks() != 1) bind_transfers(link);
+    by_place_ = requires(R& own) { own.device(); };
     if (trace) trace_tasks();
     if (!plan.data().hints.empty()) check_hints(runtime.workers());
     for (Use<BufferId> const& use : plan.data().uses) in_order_ &= use.access != Access::accumulate;
@@ -220,7 +221,8 @@ class BoundTasks {
   /// copies, which devices know by their codelet.
   bool traced(PlannedTask const& task) const {
     Codelet const& own = *codelets_[task.kernel];
-    return !traced_.empty() && own.cpu != nullptr && own.cuda == nullptr && &own != &copy_codelet;
+    bool const on_cpu = own.cuda == nullptr || (by_place_ && host_reaches(task.location.place));
+    return !traced_.empty() && own.cpu != nullptr && on_cpu && &own != &copy_codelet;
   }
   Codelet const* codelet(PlannedTask const& task) const {
     Codelet const* const own = codelets_[task.kernel];
@@ -244,6 +246,7 @@ class BoundTasks {
   DynamicArray<TaskTime> times_;
   DynamicArray<TracedTask> traced_;
   DynamicArray<Transfer> transfers_;  // by task
+  bool by_place_ = false;             // operands, not workers, decide what runs on a device
   bool in_order_ = true;
 };
 

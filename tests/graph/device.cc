@@ -80,6 +80,18 @@ TEST_CASE("a traced run leaves tasks on the device", "[graph][device]") {
   CHECK(Twice::runs_on_device == 3);
 }
 
+TEST_CASE("a traced run notes tasks of the host that have an entry for devices",
+          "[graph][device]") {
+  Sixfold const of;
+  BasicSerial<testing::EmulatedDevice> runtime;
+  TensorStore store(runtime);
+  auto step = compile(of.graph, store, {.tile = 4}, {.trace = true});
+  step.bind_input<float>("x", std::vector<float>(12, 1));
+  step.execute();
+  CHECK(step.times().size() == 6);
+  for (TaskTime const& time : step.times()) CHECK(time.end != 0);
+}
+
 TEST_CASE("an eager call picks the entry of its device", "[graph][device]") {
   Twice::runs_on_cpu = Twice::runs_on_device = 0;
   OnDevice device(RuntimeOptions{.workers = 2});
