@@ -70,9 +70,11 @@ inline std::string to_dot(LogicalGraph const& graph) {
                "];\n");
     Operands const declared = op.info->operands(op.attrs.data());
     for (std::size_t o = 0; o < op.operands.size(); ++o) {
-      if (declared[o].access != Access::write)
+      bool const written = writes(declared[o].access);
+      if (reads(declared[o].access) &&
+          !(written && op.info->overwrites(op.attrs.data(), static_cast<int>(o))))
         text += concat("  t", op.operands[o], " -> o", i, ";\n");
-      if (writes(declared[o].access)) text += concat("  o", i, " -> t", op.operands[o], ";\n");
+      if (written) text += concat("  o", i, " -> t", op.operands[o], ";\n");
     }
   }
   return text + "}\n";

@@ -22,7 +22,7 @@ inline std::string node_text(LogicalGraph const& graph, std::size_t number) {
   Operands const declared = info.operands(op.attrs.data());
   for (std::size_t o = 0; o < op.operands.size(); ++o) {
     Access access = declared[o].access;
-    if (access == Access::update && info.overwrites(op.attrs.data(), static_cast<int>(o)))
+    if (writes(access) && info.overwrites(op.attrs.data(), static_cast<int>(o)))
       access = Access::write;
     text += concat(" ", name_of(access), " ", declared[o].name, " ",
                    graph.tensor_at(op.operands[o]).name);

@@ -297,6 +297,14 @@ TEST_CASE("a drawing has the attributes that a call gives, and all of them by th
   CHECK(contains(dot, "label=\"scale\", tooltip=\"forward: alpha=1, "));
 }
 
+TEST_CASE("a drawing leads to an op from what it reads alone", "[graph][logical]") {
+  LogicalGraph graph;
+  Node const x = graph.input({.shape = {4, 4}}, "x"), y = gemm(x, x);
+  CHECK_FALSE(contains(to_dot(graph), "t1 -> o0"));
+  gemm({.beta = 1}, x, x, y);
+  CHECK(contains(to_dot(graph), "t1 -> o1"));
+}
+
 TEST_CASE("a graph is dumped with views, phases and attributes", "[graph][logical]") {
   LogicalGraph graph("small");
   Node const x = graph.input({.shape = {8, "batch"}}, "x"),
