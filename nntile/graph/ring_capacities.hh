@@ -146,10 +146,13 @@ class RingNeeds {
 /// Room for several plans on one ring is together(ring_capacities<Ring>(init),
 /// ring_capacities<Ring>(step)). What a program does besides is added to the fields: a Watch needs
 /// three buffers and two tasks a tile. Cost: that of binding. Throws TypeError for a kernel that is
-/// nowhere, ValueError (no such instruction set, more runs than rings have room for).
+/// nowhere, ValueError (no such instruction set, no run, more than rings have room for).
 template <class R>
 RingCapacities ring_capacities(Plan const& plan, BindOptions const& options = {},
                                std::uint32_t runs = 1) {
+  if (runs == 0)
+    throw ValueError(
+        concat("ring_capacities: plan '", plan.name(), "': room for 0 runs at a time; at least 1"));
   detail::RingNeeds const needs(plan, options);
   RingCapacities result;
   result.buffers = static_cast<std::uint32_t>(plan.slots().size());

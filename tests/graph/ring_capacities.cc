@@ -286,6 +286,13 @@ TEST_CASE("an instruction set that is none has no capacities", "[graph][ring_cap
         }).starts_with("ring_capacities: "));
 }
 
+TEST_CASE("room for no run at a time is refused", "[graph][ring_capacities]") {
+  LateTasks const chain;
+  CHECK(message_of<ValueError>([&] {
+          (void)ring_capacities<Ring>(*chain.plan, {.ops = chain.ops}, 0);
+        }) == "ring_capacities: plan 'chain': room for 0 runs at a time; at least 1");
+}
+
 TEST_CASE("more runs in flight than have numbers are refused", "[graph][ring_capacities]") {
   LateTasks const chain;  // twelve tasks end later
   auto const refusal = [](Plan const& plan, BindOptions const& options, std::uint32_t runs) {
