@@ -33,7 +33,7 @@ struct KernelBenchOptions {
   /// accumulator, n the terms of a sum. That to the result's dtype is allowed besides.
   double tolerance = 0;
   /// Sets operands, in the order of the op's table, whose values must mean something: labels,
-  /// variances. Before it floats are uniform in [-1, 1), the rest is 0.
+  /// variances. Before it floats are uniform in [-1, 1), the rest is 0. Shapes and dtypes stay.
   std::function<void(std::span<Array>)> prepare = {};
 };
 
@@ -59,6 +59,8 @@ class KernelBench final : TileVisitor {
     for (Axis const& axis : call_.table.axes) tilings_.push_back(AxisTiling::whole(axis.extent));
     for (AxisTiling const& tiling : tilings_) call_.tilings.push_back(&tiling);
     walk(call_, *this);
+    if (options.kernel == nullptr)
+      nntile::detail::check_isa(concat("bench: ", op.name).c_str(), options.isa);
     kernel_ = options.kernel != nullptr
                   ? options.kernel
                   : nntile::detail::find_kernel(op, types_.element, types_.second, Mode::exact,
@@ -153,7 +155,19 @@ class KernelBench final : TileVisitor {
         array.set(i, static_cast<double>(state >> 11) * 0x1p-52 - 1);
       }
     if (options_.prepare) options_.prepare(arrays_);
+    for (std::size_t o = 0; o < arrays_.size(); ++o) check_shape(o);
     for (Array const& array : arrays_) memory_.emplace_back(array.bytes.size() / sizeof(Line) + 1);
+  }
+  /// Throws where an operand was exchanged for another one, which the kernel would not know.
+  void check_shape(std::size_t o) const {
+    Array const& now = arrays_[o];
+    DType const dtype = dtype_of_kind(call_.operands[o].kind, types_);
+    Shape const shape = call_.table.shape(o);
+    std::size_t const bytes = static_cast<std::size_t>(element_count(shape)) * size_of(dtype);
+    if (now.dtype == dtype && now.shape == shape && now.bytes.size() == bytes) return;
+    refuse(concat("prepare made ", now.bytes.size(), " bytes of ", name_of(now.dtype), " ",
+                  to_string(now.shape), " of ", call_.operands[o].name, ", which is ",
+                  name_of(dtype), " ", to_string(shape), "; it may set elements alone"));
   }
   bool overwritten(std::size_t o) const {
     return call_.operands[o].access == Access::write ||
@@ -299,7 +313,8 @@ inline std::vector<BenchRecord> bench_kernel(OpInfo const& op, void const* attrs
 /// the op's own, the library's, or the reference. `shapes` are those of the first operands; the
 /// others follow. Its results are compared with the op's reference, in fp64 where there is such,
 /// before it is timed. Throws Error where they differ or the kernel fails, ShapeError, TypeError,
-/// ValueError (no entry for the CPU, no reference, options out of range).
+/// ValueError (no entry for the CPU, no reference, options out of range, an instruction set that is
+/// not there).
 /// Blocks: for a tenth of a second, and for the reference.
 template <OpStruct Op>
 std::vector<BenchRecord> bench_kernel(typename Op::Attrs const& attrs,

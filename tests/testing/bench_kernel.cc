@@ -224,6 +224,34 @@ TEST_CASE("a kernel that cannot be measured is refused with the reason",
   }
 }
 
+TEST_CASE("a kernel of instructions that are not there is refused, as its task would be",
+          "[testing][bench_kernel]") {
+  for (Isa const isa : {Isa::plain, Isa::v2, Isa::v3, Isa::v4}) {
+    INFO(name_of(isa));
+    auto how = brief;
+    how.isa = isa;
+    auto const refusal =
+        message_of<ValueError>([&] { bench_kernel<ops::Gelutanh>({}, {{70, 3}}, how); });
+    CHECK(contains(refusal, kernels::available(isa) ? "nothing" : "bench: gelutanh: this "));
+  }
+}
+
+TEST_CASE("operands that were exchanged for others are refused", "[testing][bench_kernel]") {
+  auto how = brief;
+  auto const refusal = [&](testing::Array const& other) {
+    how.prepare = [&](std::span<testing::Array> operands) { operands[0] = other; };
+    return refusal_of<ValueError>({{3, 5}}, how);
+  };
+  CHECK(refusal({DType::fp32, {2}}) ==
+        "bench: columns: prepare made 8 bytes of fp32 {2} of a, which is fp32 {3, 5}; it may set "
+        "elements alone");
+  CHECK(contains(refusal({DType::fp64, {3, 5}}), "prepare made 120 bytes of fp64 {3, 5} of a"));
+  testing::Array cut(DType::fp32, {3, 5});
+  cut.bytes.pop_back();
+  CHECK(contains(refusal(cut), "prepare made 59 bytes of fp32 {3, 5} of a"));
+  CHECK(contains(refusal({DType::fp32, {3, 5}}), "nothing"));
+}
+
 TEST_CASE("records are written as the benches write theirs, the machine's first",
           "[testing][bench_kernel]") {
   auto const path = std::filesystem::temp_directory_path() /
