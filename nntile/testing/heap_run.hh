@@ -12,9 +12,9 @@
 namespace nntile::testing {
 
 /// Submits the tasks of a plan in its order. Tiles of its arena are allocated in the heaps before
-/// their first task and retired behind their last; others are the store's. Waits for all tasks.
-/// Throws what CompiledGraph and allocate do. With `instead` every task has that codelet: what a
-/// run needs is then seen without its work.
+/// their first task and retired behind their last; others are the store's. Waits for all tasks,
+/// where it throws, too. Throws what CompiledGraph and allocate do. With `instead` every task has
+/// that codelet: what a run needs is then seen without its work.
 template <ScopedRuntime R>
 void run_in_heaps(Plan const& plan, HeapPlan const& heaps, TensorStore<R>& store,
                   BindOptions const& options = {}, Codelet const* instead = nullptr) {
@@ -40,6 +40,15 @@ void run_in_heaps(Plan const& plan, HeapPlan const& heaps, TensorStore<R>& store
   std::vector<bool> alive(handles.size());
   auto step = scope(runtime, Lifetime::step), layer = scope(runtime, Lifetime::scope),
        scratch = scope(runtime, Lifetime::scratch);
+  struct Ended {  // tasks that an exception leaves behind use names and times
+    R& runtime;
+    ~Ended() {
+      try {
+        runtime.wait_all();
+      } catch (...) {  // of tasks that have ended
+      }
+    }
+  } const ended{runtime};
   std::vector<Use<Handle>> uses;
   for (std::uint32_t t = 0; t < plan.tasks().size(); ++t) {
     auto const in_heap = [&](auto visit) {

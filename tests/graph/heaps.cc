@@ -8,6 +8,7 @@
 
 #include "nntile/nn/gpt2.hh"
 #include "nntile/nn/language_model.hh"
+#include "nntile/runtime/adaptors/forward.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/testing/heap_run.hh"
 #include "tests/support/catch.hh"
@@ -267,4 +268,37 @@ TEST_CASE("a heap that is a quarter smaller than planned is refused with an erro
   TensorStore<Ring> store(ring);
   CHECK_THROWS_AS(testing::run_in_heaps(eager, heaps, store, {}, &nothing), OutOfMemory);
   CHECK_NOTHROW(ring.wait_all());
+}
+
+namespace {
+
+/// A ring that refuses a submission, and counts those since it was last waited for.
+struct Refusing : Forward<Ring> {
+  using Forward::Forward;
+  Event submit(Task<Handle> const& task) {
+    if (unwaited == 20) throw OutOfMemory("mine: no room");
+    ++unwaited;
+    return Forward::submit(task);
+  }
+  void wait_all() {
+    Forward::wait_all();
+    unwaited = 0;
+  }
+  int unwaited = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a run in heaps that an exception ends has waited for its tasks, which use its names",
+          "[graph][heaps]") {
+  Gpt const gpt(1);
+  Plan const eager = in_program_order(Plan(gpt.graph, {.tile = 32}));
+  HeapPlan const heaps = plan_heaps(eager);
+  Codelet const nothing{"nothing", +[](KernelCall const&) noexcept -> Status { return {}; },
+                        nullptr, nullptr};
+  Refusing ring(RuntimeOptions{.workers = 1}, heaps.capacities);
+  TensorStore<Refusing> store(ring);
+  CHECK(message_of([&] { testing::run_in_heaps(eager, heaps, store, {}, &nothing); }) ==
+        "mine: no room");
+  CHECK(ring.unwaited == 0);
 }
