@@ -45,8 +45,8 @@ class EmulatedDevice {
  public:
   static constexpr bool exists = true;
 
-  /// Throws ValueError (no device, no stream, a machine or link that cannot be), OutOfMemory (no
-  /// address space), DeviceError (no thread).
+  /// Throws ValueError (no device, no stream, a delay, fault, machine or link that cannot be),
+  /// OutOfMemory (no address space), DeviceError (no thread).
   explicit EmulatedDevice(EmulatedOptions const& options = {})
       : options_(checked(options)),
         memory_(options.devices, options.capacity),
@@ -121,6 +121,10 @@ class EmulatedDevice {
     };
     if (options.devices < 1) refuse(options.devices, " of them; there must be at least 1");
     if (options.lanes < 1) refuse(options.lanes, " lanes; there must be at least 1");
+    if (options.longest_delay_ns < 0)
+      refuse("delays of up to ", options.longest_delay_ns, " ns; 0 (none) or more");
+    if (options.fault.call != EmulatedCall::none && options.fault.at < 1)
+      refuse("a fault at call ", options.fault.at, " of its kind; they count from 1");
     if (std::string const fault = fault_of(options.machine); !fault.empty()) refuse(fault);
     if (std::string const fault = fault_of(options.host); !fault.empty())
       refuse("a host of ", fault);

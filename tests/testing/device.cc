@@ -79,6 +79,10 @@ TEST_CASE("emulated devices that cannot be are refused", "[testing][device]") {
   CHECK(refusal({.devices = 0}) == "emulated devices: 0 of them; there must be at least 1");
   CHECK(refusal({.devices = -1}) == "emulated devices: -1 of them; there must be at least 1");
   CHECK(refusal({.lanes = 0}) == "emulated devices: 0 lanes; there must be at least 1");
+  CHECK(refusal({.seed = 1, .longest_delay_ns = -1}) ==
+        "emulated devices: delays of up to -1 ns; 0 (none) or more");
+  CHECK(refusal({.fault = {testing::EmulatedCall::job, 0}}) ==
+        "emulated devices: a fault at call 0 of its kind; they count from 1");
   CHECK(refusal({.machine = {.peak = 0}}) == "emulated devices: a peak of 0 flop/s; above 0");
   CHECK(refusal({.host = {.peak = -1}}) ==
         "emulated devices: a host of a peak of -1 flop/s; above 0");
