@@ -155,7 +155,10 @@ class Dependences {
     int const distinct = head_ + period_;
     for (int step = 0; step < distinct; ++step) {
       of_.emplace_back(static_cast<std::size_t>(points(step)));
-      for (int point = 0; point < points(step); ++point) find(step, point);
+      if (!ordered() || step == 0) continue;
+      std::vector<std::vector<int>> const readers = readers_of(step - 1);
+      for (int point = 0; point < points(step); ++point)
+        find(step, point, readers[static_cast<std::size_t>(point)]);
     }
     for (int step = 0; step < distinct; ++step)
       for (int later = step + 1; later <= step + rows; ++later)
@@ -228,22 +231,23 @@ class Dependences {
     return tasks;
   }
 
-  void find(int step, int point) {
+  /// The points of a step that read each point of the step before.
+  std::vector<std::vector<int>> readers_of(int step) const {
+    std::vector<std::vector<int>> readers(static_cast<std::size_t>(width_));
+    for (int reader = 0; reader < points(step); ++reader)
+      for (std::uint32_t const input : inputs(step, reader)) readers[input].push_back(reader);
+    return readers;
+  }
+  /// `readers`: of the cell that this task overwrites.
+  void find(int step, int point, std::vector<int> const& readers) {
     Entry& mine = entry(step, point);
-    if (!ordered() || step == 0) return;
-    std::vector<bool> before(static_cast<std::size_t>(width_));
-    for (int const input : detail::inputs_of(pattern_, width_, step, point)) {
-      mine.inputs.push_back(static_cast<std::uint32_t>(input));
-      before[static_cast<std::size_t>(input)] = true;
-    }
-    bool was_read = false;  // the cell that this task overwrites
-    for (int reader = 0; step > 1 && reader < points(step - 1); ++reader)
-      for (std::uint32_t const input : inputs(step - 1, reader))
-        if (static_cast<int>(input) == point)
-          before[static_cast<std::size_t>(reader)] = was_read = true;
-    for (int other = 0; other < width_; ++other)
-      if (before[static_cast<std::size_t>(other)]) mine.before.push_back(task(1, other));
-    if (!was_read && step >= rows && point < points(step - rows))
+    std::vector<int> before = detail::inputs_of(pattern_, width_, step, point);
+    mine.inputs.assign(before.begin(), before.end());
+    before.insert(before.end(), readers.begin(), readers.end());
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    for (int const other : before) mine.before.push_back(task(1, other));
+    if (readers.empty() && step >= rows && point < points(step - rows))
       mine.before.push_back(task(rows, point));
   }
 
