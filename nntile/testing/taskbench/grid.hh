@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "nntile/core/random.hh"
 #include "nntile/testing/taskbench/patterns.hh"
 
 namespace nntile::testing {
@@ -122,9 +123,9 @@ class Grid {
     double value = 0;       // of their kernels, so that none is left out
   };
 
+  /// Mixed, since numbers of two neighbours add up to twice that of the one between.
   static std::uint64_t number(int step, int point) {
-    return (static_cast<std::uint64_t>(step) << 16 | static_cast<std::uint64_t>(point)) *
-           0x9e3779b97f4a7c15;
+    return mix_bits(static_cast<std::uint64_t>(step) << 16 | static_cast<std::uint64_t>(point));
   }
   /// Of the calling thread.
   Tally& mine() noexcept {
