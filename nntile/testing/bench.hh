@@ -143,14 +143,16 @@ struct PatternBenchOptions {
 
 /// Task Bench: `ns_per_task` of empty tasks and `metg50_us`, the smallest task that is worth the
 /// runtime, of each pattern and as geometric mean; the latter left out where no kernel reached half
-/// of the peak. Tasks check their inputs in every run. Throws Error where one found a wrong one.
-/// Blocks: about a second for each hundred nanoseconds that a task costs.
+/// of the peak. Tasks check their inputs in every run. Throws Error where one found a wrong one,
+/// ValueError without rounds and for a grid that cannot be. Blocks: about a second for each hundred
+/// nanoseconds that a task costs.
 template <RequiredRuntime R>
 std::vector<BenchRecord> bench_patterns(R& runtime, std::string const& name,
                                         PatternBenchOptions const& options = {}) {
+  if (options.rounds < 1) throw ValueError(concat("bench: ", options.rounds, " rounds; 1 or more"));
   int const workers = runtime.workers().cpu;
   double const iteration = iteration_ns(workers);
-  auto const rounds = static_cast<std::size_t>(std::max(1, options.rounds));
+  auto const rounds = static_cast<std::size_t>(options.rounds);
   std::vector<BenchRecord> records;
   std::vector<double> cost_logs(rounds), metg_logs(rounds);
   bool whole = !options.patterns.empty();

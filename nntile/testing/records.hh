@@ -26,8 +26,12 @@ struct BenchRecord {
   int runs = 0;
 };
 
-/// The q-th quantile of one sample or more, 0 to 1, between neighbours linearly.
+/// The q-th quantile of one sample or more, 0 to 1, between neighbours linearly. Throws ValueError
+/// for no sample, and another q.
 inline double quantile(std::vector<double> samples, double q) {
+  if (samples.empty() || !(q >= 0 && q <= 1))
+    throw ValueError(concat("quantile ", q, " of ", samples.size(),
+                            " samples; one from 0 to 1, of 1 sample or more"));
   std::sort(samples.begin(), samples.end());
   double const at = q * static_cast<double>(samples.size() - 1);
   auto const below = static_cast<std::size_t>(at);
@@ -35,7 +39,7 @@ inline double quantile(std::vector<double> samples, double q) {
   return samples[below] + (at - static_cast<double>(below)) * (above - samples[below]);
 }
 
-/// The record of one sample or more.
+/// The record of one sample or more. Throws ValueError without.
 inline BenchRecord bench_record(std::string bench, std::string of, std::string runtime,
                                 std::string metric, std::string unit,
                                 std::vector<double> const& samples) {

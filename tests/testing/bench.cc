@@ -73,6 +73,12 @@ TEST_CASE("nothing is not measured", "[testing][bench]") {
   };
   CHECK(refused({.tasks = 500, .runs = 0}) == "bench: 500 tasks in 0 runs; 1 or more of each");
   CHECK(refused({.tasks = -1, .runs = 1}) == "bench: -1 tasks in 1 runs; 1 or more of each");
+  for (int const rounds : {0, -3})
+    CHECK(test::message_of<ValueError>([&] {
+            testing::bench_patterns(
+                serial, "mine",
+                {.width = 2, .steps = 2, .rounds = rounds, .patterns = {testing::Pattern::chain}});
+          }) == concat("bench: ", rounds, " rounds; 1 or more"));
 }
 
 TEST_CASE("a runtime that loses tasks or an order of three handles is refused",

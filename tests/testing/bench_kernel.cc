@@ -252,6 +252,17 @@ TEST_CASE("operands that were exchanged for others are refused", "[testing][benc
   CHECK(contains(refusal({DType::fp32, {3, 5}}), "nothing"));
 }
 
+TEST_CASE("there is no figure of no samples, nor a quantile beyond them",
+          "[testing][bench_kernel]") {
+  CHECK(message_of<ValueError>([] { testing::quantile({}, 0.5); }) ==
+        "quantile 0.5 of 0 samples; one from 0 to 1, of 1 sample or more");
+  CHECK_THROWS_AS(testing::bench_record("b", "c", "r", "m", "us", {}), ValueError);
+  for (double const q : {-0.1, 1.1, std::nan("")})
+    CHECK_THROWS_AS(testing::quantile({1, 2}, q), ValueError);
+  CHECK(testing::quantile({2, 1}, 0) == 1);
+  CHECK(testing::quantile({2, 1}, 1) == 2);
+}
+
 TEST_CASE("records are written as the benches write theirs, the machine's first",
           "[testing][bench_kernel]") {
   auto const path = std::filesystem::temp_directory_path() /
