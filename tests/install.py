@@ -12,6 +12,7 @@ import concurrent.futures
 import fcntl
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,11 +27,11 @@ def call(*command, **options):
 
 
 def install(build, scratch):
-    """Installs into a folder that is then moved: the installation can be, as a whole."""
+    """Installs into a folder that is then moved, as a whole: to a path with a space."""
     with open(build / "install.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # all of them write one log
         call("meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", scratch)
-    moved = scratch / "elsewhere"
+    moved = scratch / "else where"
     (scratch / "usr").rename(moved)
     return moved
 
@@ -60,6 +61,12 @@ def first_program(root, scratch):
     return source, prints
 
 
+def flags_of(package, environment):
+    """The words of pkg-config, as a shell has them."""
+    return shlex.split(subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment, check=True,
+                                      capture_output=True, text=True).stdout)
+
+
 def pkgconfig(root, build, program, blas, scratch):
     """Installs into a folder and compiles with what the .pc file says, and nothing else."""
     moved = install(build, scratch)
@@ -80,8 +87,7 @@ def pkgconfig(root, build, program, blas, scratch):
         sources.append(("nntile-mpi", root / "tests/consumer/mpi.cc"))
 
     def compiled(package, source):
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", package], env=environment,
-                               check=True, capture_output=True, text=True).stdout.split()
+        flags = flags_of(package, environment)
         output = scratch / pathlib.Path(source).stem
         # Some warnings need the optimizer, and are on by default.
         strict = ["-O2", "-Wall", "-Wextra", "-Werror"] if source == first else ["-O1"]
@@ -111,8 +117,7 @@ def pkgconfig(root, build, program, blas, scratch):
 def plain_c(root, scratch, environment):
     """A program in C and a shared object, as the README of examples/pto says."""
     programs = root / "examples/pto"
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "nntile-pto"], env=environment, check=True,
-                           capture_output=True, text=True).stdout.split()
+    flags = flags_of("nntile-pto", environment)
     compiler = [*os.environ.get("CC", "cc").split(), "-std=c11", "-O1"]
     call(*compiler, programs / "simple.c", programs / "main.c", programs / "run_program.c", *flags, "-lm",
          "-o", scratch / "simple")
