@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""bench/run, with programs that only say how they were called in place of ninja and the benches: paths are
+the caller's, and a bench that is not there is refused before others run.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import usage
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SAY = 'echo "$(basename "$0")|$*"'
+TARGETS = 'echo "bench/bench_gpt2: C"; echo "bench/bench_gemm: C"'
+
+
+def need(condition, what):
+    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
+    if not condition:
+        sys.exit(what)
+
+
+def program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\n{text}\n')
+    path.chmod(0o755)
+
+
+def main():
+    usage.check(__doc__, 0, 0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name).resolve()
+        root, elsewhere = folder / 'a clone', folder / 'elsewhere'
+        elsewhere.mkdir()
+        for name in 'bench/run', 'bench/summary.py', 'bench/bars.json', 'bench/gpt2.cc', 'bench/gemm.cc':
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(SOURCE / name, root / name)
+        for bench in 'gpt2', 'gemm':
+            program(root / 'build/bench' / f'bench_{bench}', SAY)
+        (root / 'build/build.ninja').touch()
+        environment = {**os.environ, 'PATH': f'{root}/bin:{os.environ["PATH"]}'}
+
+        def call(script, *words, ninja):
+            program(root / 'bin/ninja', ninja)
+            return subprocess.run([root / script, *words], cwd=elsewhere, env=environment, capture_output=True, text=True)
+
+        done = call('bench/run', '--out', 'mine', '--torch', 'an environment/python', '--llmc', '/b/train', 'gpt2', ninja=TARGETS)
+        said = [line for line in done.stdout.splitlines() if line.startswith('bench_gpt2|')]
+        need(said == [f'bench_gpt2|--json {elsewhere}/mine/gpt2.json --torch {elsewhere}/an environment/python --llmc /b/train'],
+             f'paths are the caller\'s: {said}{done.stderr}')
+        done = call('bench/run', '--torch', 'python3', 'gpt2', ninja=TARGETS)
+        need('--json build/bench/results/gpt2.json --torch python3\n' in done.stdout, f'a name alone is one of the PATH: {done.stdout}')
+        done = call('bench/run', 'gemm', 'gem', ninja=TARGETS)
+        need(done.returncode == 2 and "no bench 'gem'" in done.stderr and 'bench_gemm' not in done.stdout,
+             f'no bench runs before one that is not there is refused: {done.returncode} {done.stdout[-200:]}')
+        for word in '--out', '--torch':
+            need(call('bench/run', word, '', ninja='').returncode == 2, f'{word} of nothing is refused')
+
+
+main()
