@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""bench/run, with programs that only say how they were called in place of ninja and the benches: paths are
-the caller's, and a bench that is not there is refused before others run.
+"""bench/run and tests/run, with programs that only say how they were called in place of meson, ninja and the benches:
+paths are the caller's, a bench that is not there is refused before others run, and warnings are not forgotten.
 """
 import os
 import pathlib
@@ -15,6 +15,8 @@ import usage
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAY = 'echo "$(basename "$0")|$*"'
 TARGETS = 'echo "bench/bench_gpt2: C"; echo "bench/bench_gemm: C"'
+# Compiles what it has no log of.
+WARNING = 'test -f build/.ninja_log || { touch build/.ninja_log; echo "a.cc:1:1: warning: of a name"; }'
 
 
 def need(condition, what):
@@ -35,9 +37,11 @@ def main():
         folder = pathlib.Path(name).resolve()
         root, elsewhere = folder / 'a clone', folder / 'elsewhere'
         elsewhere.mkdir()
-        for name in 'bench/run', 'bench/summary.py', 'bench/bars.json', 'bench/gpt2.cc', 'bench/gemm.cc':
+        for name in 'bench/run', 'bench/summary.py', 'bench/bars.json', 'bench/gpt2.cc', 'bench/gemm.cc', 'tests/run', \
+                'tests/count.py', 'tests/usage.py':
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(SOURCE / name, root / name)
+        program(root / 'bin/meson', '')
         for bench in 'gpt2', 'gemm':
             program(root / 'build/bench' / f'bench_{bench}', SAY)
         (root / 'build/build.ninja').touch()
@@ -58,6 +62,11 @@ def main():
              f'no bench runs before one that is not there is refused: {done.returncode} {done.stdout[-200:]}')
         for word in '--out', '--torch':
             need(call('bench/run', word, '', ninja='').returncode == 2, f'{word} of nothing is refused')
+        for again in 'once', 'again':
+            done = call('tests/run', 'build', ninja=WARNING)
+            need('== build failed' in done.stdout, f'a warning fails the build {again}: {done.stdout}')
+        done = call('tests/run', 'build', ninja='')
+        need('== build failed' not in done.stdout, f'and no other one: {done.stdout}')
 
 
 main()
