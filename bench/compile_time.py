@@ -105,11 +105,12 @@ def cpu_name():
 def about(compiler):
     """The first record: what the figures were taken on."""
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True).stdout
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True,
-                            text=True).stdout.strip()
+    git = shutil.which("git")
+    commit = git and subprocess.run([git, "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True,
+                                    text=True).stdout.strip()
     return {"bench": "compile_time", "date": datetime.date.today().isoformat(),
             "cpu": cpu_name(), "cores": os.cpu_count(),
-            "compiler": version.splitlines()[0], "flags": "-std=c++20", "commit": commit[:12]}
+            "compiler": version.splitlines()[0], "flags": "-std=c++20", "commit": (commit or "unknown")[:12]}
 
 
 def main():
@@ -124,6 +125,8 @@ def main():
     compiler = options.compiler.split()
     if not compiler or shutil.which(compiler[0]) is None:
         parser.error(f"--compiler: '{options.compiler}' is no program that is there")
+    if options.before and not (options.count and (pathlib.Path(options.before) / "nntile/nntile.hh").is_file()):
+        parser.error(f"--before: '{options.before}' is no checkout with nntile/nntile.hh, or --count is missing")
     if options.json:  # now rather than after the measurements
         try:
             open(options.json, "a", encoding="utf-8").close()

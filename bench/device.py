@@ -168,7 +168,8 @@ def bench(name, what):
         file = run.folder.with_suffix(".json")
         file.unlink(missing_ok=True)
         status, text = run.call(run.program("bench/bench_device_" + name), "--json", file)
-        records = json.loads(file.read_text())[1:] if file.exists() else []
+        written = file.read_text() if file.exists() else ""  # none where it has crashed
+        records = json.loads(written)[1:] if written else []
         medians = {f"{of['case']} {of['metric']}": round(of["value"], 3) for of in records}
         return status == 0, {"medians": medians, "text": text[-200:] if status else ""}
     stage.__doc__ = what

@@ -97,7 +97,7 @@ def judge(bar, record):
 
 def bars(paths):
     runs = []
-    for path in filter(os.path.exists, paths):
+    for path in paths:
         try:
             runs.append(records_of(path))
         except (OSError, ValueError) as error:

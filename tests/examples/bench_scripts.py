@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scripts of the benches on files and programs that are not whole: summary.py and plot.py on records, compile_time.py
-with a file and a compiler that are not there, device.py with a trainer that says nothing.
+with a file, a compiler or a git that are not there, device.py with a trainer that says nothing and a bench that crashes.
 """
 import json
 import pathlib
@@ -25,8 +25,14 @@ def need(condition, what):
         sys.exit(what)
 
 
-def call(script, *words):
-    return subprocess.run([sys.executable, BENCH / script, *words], capture_output=True, text=True)
+def call(script, *words, env=None):
+    return subprocess.run([sys.executable, BENCH / script, *words], capture_output=True, text=True, env=env)
+
+
+def program(path, text):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\n{text}\n')
+    path.chmod(0o755)
 
 
 def main():
@@ -45,6 +51,8 @@ def main():
             done = call('plot.py', wrong, pathlib.Path(folder, 'picture.svg'))
             need(done.returncode == 1 and done.stderr.startswith(f'{wrong}: ') and len(done.stderr.splitlines()) == 1,
                  f'{what}: {done.stderr.strip()}')
+        done = call('summary.py', 'bars', pathlib.Path(folder, 'none.json'))
+        need(done.stdout.startswith(f'no bars of {folder}/none.json: ') and not done.stderr, f'a file that is not there: {done.stdout}')
         file = pathlib.Path(folder, 'compile_time.json')
         done = call('compile_time.py', '--quick', '--compiler', 'true', '--json', file)
         need(done.returncode == 0 and not done.stderr, f'a compiler that compiles nothing is timed: {done.stderr[-200:]}')
@@ -53,10 +61,19 @@ def main():
                            (['--compiler', 'no compiler'], "'no compiler' is no program")):
             done = call('compile_time.py', '--compiler', 'true', *words)
             need(done.returncode == 2 and why in done.stderr and not done.stdout, f'{why}: {done.stderr.strip()[-200:]}')
-        program = pathlib.Path(folder, 'examples/gpt2')
-        program.parent.mkdir()
-        program.write_text('#!/bin/sh\n')
-        program.chmod(0o755)
+        program(pathlib.Path(folder, 'bin/compiler'), 'echo it is 1.0')
+        done = call('compile_time.py', '--quick', '--compiler', 'compiler', '--json', file, env={'PATH': f'{folder}/bin'})
+        need(done.returncode == 0 and not done.stderr, f'a machine without git times, too: {done.stderr[-200:]}')
+        need(json.loads(file.read_text())[0]['commit'] == 'unknown', 'of no commit that is known')
+        for words in (['--count', '--before', folder], ['--before', BENCH.parent]):
+            done = call('compile_time.py', '--compiler', 'true', *words)
+            need(done.returncode == 2 and '--before: ' in done.stderr and not done.stdout, f'{words}: {done.stderr.strip()[-200:]}')
+        program(pathlib.Path(folder, 'examples/gpt2'), '')
+        program(pathlib.Path(folder, 'bench/bench_device_gemm'), ': >"$2"; echo it crashed; kill -SEGV $$')
+        done = call('device.py', '--build', folder, '--stage', 'gemm')
+        record = json.loads(done.stdout.splitlines()[0] if done.stdout else '{}')
+        need(done.returncode == 1 and record.get('right') is False and 'it crashed' in record.get('text', ''),
+             f'a bench that crashes is recorded with what it said: {done.stdout}{done.stderr[-200:]}')
         done = call('device.py', '--build', folder, '--stage', 'replay')
         record = json.loads(done.stdout.splitlines()[0] if done.stdout else '{}')
         need(done.returncode == 1 and record.get('stage') == 'replay' and record['right'] is False,
