@@ -358,6 +358,10 @@ int main(int argc, char** argv) {
   auto const cases = bench::gemm_cases(records.options().quick);
   auto const chosen = [&](GemmCase const& of) { return of.name.find(part) != std::string::npos; };
   bench::require_case("gemm", part, cases, chosen);
+  if (!threads.empty() && threads != "1" && threads != "2") {
+    std::fprintf(stderr, "bench_gemm: --workers takes 1 or 2, not '%s'\n", threads.c_str());
+    std::exit(2);  // and no record of nothing in the place of others
+  }
   Isa const isa = bench::isa_of(records.options());
   for (int const workers : {1, 2}) {
     if (!threads.empty() && std::to_string(workers) != threads) continue;
