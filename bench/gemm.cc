@@ -166,6 +166,18 @@ bool cpu_has_avx512() {
 #endif
 }
 
+/// Whether rivals are to keep to AVX2, as we do.
+bool is_held(Isa isa) { return isa == Isa::v3 || isa == Isa::v2; }
+
+/// The program of Eigen that was compiled for what this CPU can do, or is limited to.
+char const* eigen_program([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  return cpu_has_avx512() && !is_held(isa) ? "eigen_v4" : "eigen_v3";
+#else
+  return "eigen_plain";
+#endif
+}
+
 /// Threads, how long they may spin, and which of its kernels a library uses. Older libraries do not
 /// know newer CPUs and fall back to AVX2 or to plain C: these variables name what the CPU can do,
 /// or what it is limited to, and override the user's environment.
@@ -177,18 +189,16 @@ std::vector<std::string> environment(int workers, Isa isa) {
   result.push_back("OPENBLAS_L2_SIZE");  // without a value: unset
   if (!cpu_has_avx512()) return result;
   using Settings = std::vector<char const*>;
-  bool const held = isa == Isa::v3 || isa == Isa::v2;
   for (char const* const setting :
-       held ? Settings{"OPENBLAS_CORETYPE=Haswell", "BLIS_ARCH_TYPE=haswell",
-                       "DNNL_MAX_CPU_ISA=AVX2", "ONEDNN_MAX_CPU_ISA=AVX2"}
-            : Settings{"OPENBLAS_CORETYPE=SkylakeX", "BLIS_ARCH_TYPE=skx", "DNNL_MAX_CPU_ISA",
-                       "ONEDNN_MAX_CPU_ISA"})
+       is_held(isa) ? Settings{"OPENBLAS_CORETYPE=Haswell", "BLIS_ARCH_TYPE=haswell",
+                               "DNNL_MAX_CPU_ISA=AVX2", "ONEDNN_MAX_CPU_ISA=AVX2"}
+                    : Settings{"OPENBLAS_CORETYPE=SkylakeX", "BLIS_ARCH_TYPE=skx",
+                               "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"})
     result.push_back(setting);
   return result;
 }
 
 std::vector<Rival> start_rivals(int workers, Isa isa) {
-  std::string const eigen = cpu_has_avx512() && isa != Isa::v3 ? "eigen_v4" : "eigen_v3";
   std::vector<Rival> all;
   all.push_back({"onednn", "libdnnl-dev", true});
   all.push_back({"openblas", "libopenblas-dev", true});
@@ -196,7 +206,8 @@ std::vector<Rival> start_rivals(int workers, Isa isa) {
   all.push_back({"eigen", "libeigen3-dev", false});
   std::vector<Rival> found;
   for (Rival& rival : all) {
-    std::string const program = folder() + "gemm_" + (rival.name == "eigen" ? eigen : rival.name);
+    std::string const program =
+        folder() + "gemm_" + (rival.name == "eigen" ? eigen_program(isa) : rival.name);
     if (access(program.c_str(), X_OK) == 0) {
       rival.process =
           std::make_unique<bench::Process>(std::vector{program}, environment(workers, isa));
