@@ -154,8 +154,7 @@ class OpsBench {
         if (own)
           ours.push_back(work.amount / time(work.run));
         else if (rival)
-          theirs.push_back(work.amount /
-                           std::strtod(torch_->ask(concat(of.name, " 1"))->c_str(), nullptr));
+          theirs.push_back(work.amount / torch_seconds(of));
       }
     }
     report(of, ours, theirs, measure);
@@ -175,6 +174,12 @@ class OpsBench {
     std::exit(1);
   }
 
+  double torch_seconds(Case const& of) {
+    auto const answer = torch_->ask(concat(of.name, " 1"));
+    if (answer) return std::strtod(answer->c_str(), nullptr);
+    std::fprintf(stderr, "%s: PyTorch has died\n", of.name);
+    std::exit(1);
+  }
   /// Bytes or flops per second of the yardstick, now.
   double rate(Yardstick of, Work const& work) {
     switch (of) {
