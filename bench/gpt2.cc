@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cinttypes>
+#include <filesystem>
 #include <functional>
 
 #include "bench/gpt2_step.hh"
@@ -73,10 +74,10 @@ std::optional<Contender> torch(Rivals const& rivals, Case const& of, bool compil
 
 /// Whole runs of llm.c's trainer, which makes its own steps of batch 4 and sequence 64.
 Samples llmc_steps(std::string const& program) {
-  std::string const folder = program.substr(0, program.rfind('/') + 1);
-  bench::Process process(
-      {"sh", "-c",
-       concat("cd '", folder, "' && OMP_NUM_THREADS=", cores, " '", program, "' 2>&1")});
+  std::filesystem::path const path = std::filesystem::absolute(program);
+  bench::Process process({"sh", "-c",
+                          concat("cd '", path.parent_path().string(),
+                                 "' && OMP_NUM_THREADS=", cores, " '", path.string(), "' 2>&1")});
   Samples result;
   while (auto const line = process.read()) {
     auto const at = line->find("took ");
