@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The emulated device by itself: addresses, streams, marks, memory that goes too early.
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "nntile/core/threads.hh"
 #include "nntile/testing/device.hh"
 #include "tests/runtime/codelets.hh"
+#include "tests/runtime/forked.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
 #include "tests/support/skip.hh"
@@ -73,16 +73,13 @@ TEST_CASE("the host cannot follow an address of a device", "[testing][device_str
   Rig rig;
   CHECK(rig.device.memory().describe(rig.there) == "byte 0 of 8 bytes on device 0");
   CHECK(rig.device.memory().describe(&rig.here) == "no address of a device");
-  pid_t const child = fork();
-  if (child == 0) {
+  auto const touches = [&] {
     (void)signal(SIGSEGV, SIG_DFL);
     (void)close(2);  // what a sanitizer would say of it
     *static_cast<long volatile*>(rig.there) = 1;
-    _exit(0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(status != 0);
+    return 0;
+  };
+  CHECK(in_child(touches) != 0);
 }
 
 TEST_CASE("jobs of a stream run in order, on the bytes behind their addresses",
@@ -180,22 +177,19 @@ TEST_CASE("a stream that waits for another one ends with the device", "[testing]
 
 TEST_CASE("a stream that gets no thread is a DeviceError", "[testing][device_streams]") {
   if (sanitized) return skip("a sanitizer needs more address space than is left");
-  pid_t const child = fork();
-  if (child == 0) {
+  auto const refused = [] {
     constexpr rlim_t most = rlim_t{65} << 30;  // bytes; 2^36 are the addresses of the devices
     rlimit const limit{most, most};
     (void)setrlimit(RLIMIT_AS, &limit);
     try {
       EmulatedDevice const device({.lanes = 2'000});
     } catch (DeviceError const&) {
-      _exit(0);
+      return 0;
     } catch (OutOfMemory const&) {  // a sanitizer's own memory has taken the addresses
-      _exit(0);
+      return 0;
     } catch (...) {
     }
-    _exit(1);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return 1;
+  };
+  CHECK(in_child(refused) == 0);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The task bench: its patterns, what its tasks notice, and METG.
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
@@ -11,6 +9,7 @@
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
 #include "nntile/testing/bench.hh"
+#include "tests/runtime/forked.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
 #include "tests/support/skip.hh"
@@ -307,19 +306,16 @@ TEST_CASE("kernels on no thread are refused", "[testing][taskbench]") {
 
 TEST_CASE("kernels on more threads than the system has are an error", "[testing][taskbench]") {
   if (test::sanitized) return test::skip("a sanitizer needs more address space than is left");
-  pid_t const child = fork();
-  if (child == 0) {
+  auto const refused = [] {
     rlimit const limit{rlim_t{1} << 30, rlim_t{1} << 30};
     (void)setrlimit(RLIMIT_AS, &limit);
     try {
       (void)iteration_ns(1000);
     } catch (Error const&) {
-      _exit(0);
+      return 0;
     } catch (...) {
     }
-    _exit(1);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return 1;
+  };
+  CHECK(test::in_child(refused) == 0);
 }
