@@ -13,7 +13,7 @@ import sys
 import usage
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-SOURCES = {".hh", ".cc", ".in", ".inc"}
+SOURCES = {".hh", ".cc", ".cu", ".h", ".c", ".in", ".inc"}
 
 # layer: the layers it may include besides itself
 BELOW_TILE = {"core", "ops", "runtime"}
