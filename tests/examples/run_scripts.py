@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """bench/run and tests/run, with programs that only say how they were called in place of meson, ninja and the benches:
-paths are the caller's, a bench that is not there is refused before others run, and warnings are not forgotten.
+paths are the caller's, a bench that is not there is refused before others run, warnings are not forgotten,
+and tests that ended early have failed.
 """
 import os
 import pathlib
@@ -17,6 +18,12 @@ SAY = 'echo "$(basename "$0")|$*"'
 TARGETS = 'echo "bench/bench_gpt2: C"; echo "bench/bench_gemm: C"'
 # Compiles what it has no log of.
 WARNING = 'test -f build/.ninja_log || { touch build/.ninja_log; echo "a.cc:1:1: warning: of a name"; }'
+
+# Has run one of its tests, and ends so.
+ENDS = """test "$1" = test || exit 0
+mkdir -p build/meson-logs
+echo '{"name": "core/box", "result": "OK"}' >build/meson-logs/release.json
+exit """
 
 
 def need(condition, what):
@@ -67,6 +74,10 @@ def main():
             need('== build failed' in done.stdout, f'a warning fails the build {again}: {done.stdout}')
         done = call('tests/run', 'build', ninja='')
         need('== build failed' not in done.stdout, f'and no other one: {done.stdout}')
+        for status, counted in ('0', '1 passed, 0 failed'), ('137', '1 passed, 1 failed'):
+            program(root / 'bin/meson', ENDS + status)
+            done = call('tests/run', 'release', ninja='')
+            need(done.stdout.splitlines()[-1] == f'{counted}, 0 skipped', f'tests that end with {status}: {done.stdout}')
 
 
 main()
