@@ -135,16 +135,16 @@ TEST_CASE("two large buffers are kept from each other and from those that live a
   constexpr Index large = 65536;
   std::vector<std::vector<BufferId>> tasks(36);
   std::vector<Index> bytes;
-  auto const add = [&](Index each, std::size_t first, std::size_t last) {
+  auto const add_buffer = [&](Index each, std::size_t first, std::size_t last) {
     auto const b = static_cast<BufferId>(bytes.size());
     bytes.push_back(each);
     tasks[first].push_back(b);
     tasks[last].push_back(b);
   };
   for (std::size_t t = 0; t < 30; ++t) {
-    if (t == 12) add(large, 12, 16);
-    if (t == 16) add(large, 16, 18);
-    add(64, t, t + (t % 3 == 0 ? 1 : t % 3 == 1 ? 3 : 6));
+    if (t == 12) add_buffer(large, 12, 16);
+    if (t == 16) add_buffer(large, 16, 18);
+    add_buffer(64, t, t + (t % 3 == 0 ? 1 : t % 3 == 1 ? 3 : 6));
   }
   HeapPlan const heaps = plan_heaps(Plan(plan_of(tasks, bytes)), OnFull::fail);
   CHECK(heaps.bytes() >= 2 * large);
