@@ -10,6 +10,7 @@ it says so and ends well.
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import re
 import runpy
@@ -274,6 +275,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="prints the stages in their order, what each does and takes")
     parser.add_argument("--dry-run", action="store_true", help="prints the commands, and which programs are not there")
     given = parser.parse_args()
+    if given.out and (given.out.is_dir() or not os.access(given.out if given.out.exists() else given.out.parent, os.W_OK)):
+        parser.error(f"--out: cannot write '{given.out}'")  # rather than behind the first stage
     names = given.stage or list(STAGES)
     if given.list:
         print(table(names))

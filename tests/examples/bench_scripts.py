@@ -70,6 +70,9 @@ def main():
             need(done.returncode == 2 and '--before: ' in done.stderr and not done.stdout, f'{words}: {done.stderr.strip()[-200:]}')
         program(pathlib.Path(folder, 'examples/gpt2'), '')
         program(pathlib.Path(folder, 'bench/bench_device_gemm'), ': >"$2"; echo it crashed; kill -SEGV $$')
+        for out in (f'{folder}/none/records', folder):
+            done = call('device.py', '--build', folder, '--stage', 'gemm', '--out', out)
+            need(done.returncode == 2 and '--out: ' in done.stderr and not done.stdout, f'--out {out}: {done.stdout}{done.stderr[-200:]}')
         done = call('device.py', '--build', folder, '--stage', 'gemm')
         record = json.loads(done.stdout.splitlines()[0] if done.stdout else '{}')
         need(done.returncode == 1 and record.get('right') is False and 'it crashed' in record.get('text', ''),
