@@ -47,6 +47,8 @@ def main():
         runs, seed = usage.number(__doc__, '--runs', runs), int(time.time())
         del words[at:at + 2]
     programs = pathlib.Path(words[0])
+    if unknown := set(words[1:]) - set(TARGETS):
+        usage.end(__doc__, f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
     for target in words[1:] or TARGETS:
         with tempfile.TemporaryDirectory(prefix='nntile-') as name:
             folder = pathlib.Path(name)
