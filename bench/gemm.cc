@@ -365,7 +365,8 @@ int main(int argc, char** argv) {
           "process of its own, in turn. kernel_1 and names with _1: one thread, CPU time. "
           "ring and the others: two, on the wall; less than 0.4 Mflop is not shared. Names that "
           "end in _v3 are held to AVX2. "
-          "Also takes --case TEXT, which names of cases must hold, and --workers 1|2."));
+          "Also takes --case TEXT, which names of cases must hold, and --workers 1|2.",
+          true));
   auto const cases = bench::gemm_cases(records.options().quick);
   auto const chosen = [&](GemmCase const& of) { return of.name.find(part) != std::string::npos; };
   bench::require_case("gemm", part, cases, chosen);

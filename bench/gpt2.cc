@@ -279,7 +279,8 @@ int main(int argc, char** argv) {
       "gpt2", bench::parse(argc, argv,
                            "A training step of GPT-2's smallest model on two cores. Also takes "
                            "--torch PYTHON, an interpreter that finds torch, and --llmc PROGRAM, "
-                           "a built train_gpt2."));
+                           "a built train_gpt2.",
+                           true));
   Gpt2Bench bench(records, rivals);
   for (Case const& of : {Case{"124m_b4_t64", 4, 64, 9, 3}, Case{"124m_b1_t1024", 1, 1024, 5, 0}})
     bench.run(of);

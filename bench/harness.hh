@@ -55,9 +55,9 @@ inline void require_writable(std::string const& path) {
   std::exit(2);
 }
 
-/// --quick, --json FILE, --isa NAME, --help; anything else ends the program with a line that says
-/// so.
-inline Options parse(int argc, char** argv, char const* what) {
+/// --quick, --json FILE, --help, and of a bench that heeds it --isa NAME; anything else ends the
+/// program with a line that says so.
+inline Options parse(int argc, char** argv, char const* what, bool heeds_isa = false) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     std::string_view const argument = argv[i];
@@ -66,13 +66,13 @@ inline Options parse(int argc, char** argv, char const* what) {
       options.quick = true;
     else if (argument == "--json" && more && *argv[i + 1] != 0)
       options.json = argv[++i];
-    else if (argument == "--isa" && more && is_isa(argv[i + 1]))
+    else if (heeds_isa && argument == "--isa" && more && is_isa(argv[i + 1]))
       options.isa = argv[++i];
     else {
       bool const help = argument == "--help";
-      std::fprintf(
-          help ? stdout : stderr, "%s%s\nusage: %s [--quick] [--json FILE] [--isa best|v2|v3|v4]\n",
-          help ? "" : concat("unknown option or value: '", argument, "'\n").c_str(), what, argv[0]);
+      std::fprintf(help ? stdout : stderr, "%s%s\nusage: %s [--quick] [--json FILE]%s\n",
+                   help ? "" : concat("unknown option or value: '", argument, "'\n").c_str(), what,
+                   argv[0], heeds_isa ? " [--isa best|v2|v3|v4]" : "");
       std::exit(help ? 0 : 2);
     }
   }

@@ -246,7 +246,8 @@ int main(int argc, char** argv) {
       bench::parse(argc, argv,
                    "Operations on one core: a share of the triad (of an in-place stream, of our "
                    "own product) in the same run, beside PyTorch. CPU time. Also takes --torch "
-                   "PYTHON, an interpreter that finds torch, and --case NAME, one of them."));
+                   "PYTHON, an interpreter that finds torch, and --case NAME, one of them.",
+                   true));
   auto const chosen = [&](Case const& of) { return only.empty() || only == of.name; };
   bench::require_case("ops", only, cases, chosen);
   Isa const isa = bench::isa_of(records.options());
