@@ -100,8 +100,8 @@ std::string bit_difference(std::span<T const> seen, std::span<T const> expected,
                 " is expected; ", count, " of ", seen.size(), " differ");
 }
 
-/// Distance of an array from an oracle. If both are the same infinity or NaN, the error is 0; if
-/// only one is finite, it is infinite.
+/// Distance of an array from an oracle. If both are the same infinity or NaN, the oracle as it is
+/// rounded to T, the error is 0; if only one is finite otherwise, it is infinite.
 struct Distance {
   double absolute = 0;     // the largest |seen - expected|
   double relative = 0;     // the largest |seen - expected| / max(|expected|, floor)

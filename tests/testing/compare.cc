@@ -106,6 +106,9 @@ TEST_CASE("an infinity is as good as the same infinity only", "[testing][compare
   CHECK(distance(span_of(seen), span_of(same)).relative == 0);
   CHECK(std::isinf(distance(span_of(seen), span_of(other)).relative));
   CHECK(std::isinf(distance(span_of(seen), span_of(finite)).relative));
+  std::vector<double> const beyond{1e39}, beyond_other{-1e39};  // infinite in fp32
+  CHECK(distance(span_of(seen), span_of(beyond)).relative == 0);
+  CHECK(std::isinf(distance(span_of(seen), span_of(beyond_other)).relative));
 }
 
 TEST_CASE("an error beyond the tolerance names the worst element", "[testing][compare]") {
