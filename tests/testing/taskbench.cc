@@ -268,6 +268,20 @@ TEST_CASE("a sweep without time has empty tasks alone", "[testing][taskbench]") 
   CHECK(sweep(runner, grid, 1, 1, {.seconds = 0}).points.size() == 1);
 }
 
+TEST_CASE("a sweep of kernels that cannot be is refused", "[testing][taskbench]") {
+  Serial serial;
+  Grid grid(Pattern::chain, 2, 4);
+  GridOn<Serial> runner(serial, grid);
+  double const none = std::nan("");
+  for (double const kernel : {-1.0, none, HUGE_VAL})
+    CHECK_THROWS_WITH(sweep(runner, grid, 1, 1, {.kernels = {1, kernel}}),
+                      Catch::Contains("taskbench: a kernel of "));
+  for (double const iteration : {0.0, -1.0, none, HUGE_VAL})
+    CHECK_THROWS_AS(sweep(runner, grid, 1, iteration), ValueError);
+  CHECK_THROWS_WITH(sweep(runner, grid, 0, 1),
+                    "taskbench: iterations of 1 ns on 0 workers; above 0, and 1 or more");
+}
+
 TEST_CASE("a runtime of one's own is measured in one call, or refused for its order",
           "[testing][taskbench]") {
   PatternBenchOptions const small{.width = 4,

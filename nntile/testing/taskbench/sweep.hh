@@ -104,10 +104,18 @@ struct Sweep {
 };
 
 /// Runs a grid with kernels of growing size, and verifies each run. `iteration` is what
-/// iteration_ns says of as many threads. Throws Error where a run was wrong.
+/// iteration_ns says of as many threads. Throws Error where a run was wrong, ValueError for kernels
+/// below 0, iterations of no time, and either without end.
 template <GridRunner X>
 Sweep sweep(X& runner, Grid& grid, int workers, double iteration,
             SweepOptions const& options = {}) {
+  if (workers < 1 || !(iteration > 0 && std::isfinite(iteration)))
+    throw ValueError(concat("taskbench: iterations of ", iteration, " ns on ", workers,
+                            " workers; above 0, and 1 or more"));
+  for (double const kernel : options.kernels)
+    if (!(kernel >= 0 && std::isfinite(kernel)))
+      throw ValueError(
+          concat("taskbench: a kernel of ", kernel, " times what an empty task takes; 0 or more"));
   using Clock = std::chrono::steady_clock;
   Clock::time_point const start = Clock::now();
   auto const late = [&] {
