@@ -18,7 +18,8 @@ namespace nntile {
 /// empty tile. Tiles of one size, the last one perhaps shorter, allocate nothing.
 class AxisTiling {
  public:
-  /// Tiles of one dimension, and of all tensors of a plan: their numbers have 32 bits.
+  /// Tiles of one dimension, of a tensor on a runtime, and of all tensors of a plan: their numbers
+  /// have 32 bits.
   static constexpr Index most = 0xffff'fffe;
 
   AxisTiling() = default;

@@ -12,7 +12,8 @@ template <RequiredElement T, RequiredRuntime R> class Tensor : public OwnedTiles
   using Base = OwnedTiles<T, R, Tiling>;
 
  public:
-  /// Allocates every tile. Throws OutOfMemory.
+  /// Allocates every tile. Throws OutOfMemory; ShapeError for more bytes or tiles than can be
+  /// counted.
   Tensor(R& runtime, Tiling tiling, std::string_view name = "tensor")
       : Base(runtime, std::move(tiling), false, name) {
     this->allocate(runtime, Lifetime::persistent);

@@ -147,6 +147,9 @@ class OwnedTiles {
 
   void allocate(R& runtime, Lifetime lifetime) {
     (void)byte_count(whole(), sizeof(T));
+    if (count() > AxisTiling::most)
+      throw ShapeError(concat(kind, " '", name_.c_str(), "': ", count(), " tiles where ",
+                              AxisTiling::most, " are possible; use larger tiles"));
     handles_.reserve(static_cast<std::size_t>(count()));
     for (Index tile = 0; tile < count(); ++tile) {
       auto const bytes = static_cast<std::size_t>(byte_count(box(tile).extent, sizeof(T)));

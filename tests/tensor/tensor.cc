@@ -134,6 +134,17 @@ TEST_CASE("a tile that a tensor has not is refused", "[tensor][tensor]") {
   CHECK_THROWS_AS(x.handle(-1), ShapeError);
 }
 
+TEST_CASE("a tensor of more tiles than have numbers is refused", "[tensor][tensor]") {
+  Serial runtime;
+  Index const side = Index{1} << 20;
+  CHECK(message_of<ShapeError>([&] {
+          Tensor<bool, Serial>(runtime, Tiling({side, side}, {1, 1}), "x");
+        }) == "tensor 'x': 1099511627776 tiles where 4294967294 are possible; use larger tiles");
+  Index const large = side << 10;  // more than a vector has room for, and not an element
+  CHECK_THROWS_AS((Tensor<bool, Serial>(runtime, Tiling({0, large, large}, {1, 1, 1}))),
+                  ShapeError);
+}
+
 TEST_CASE("an empty tensor is legal, and what an op gives it can be read", "[tensor][tensor]") {
   Serial runtime;
   Tensor<float, Serial> const x(runtime, Tiling(Shape{0, 3})), y(runtime, Tiling(Shape{0, 3}));
