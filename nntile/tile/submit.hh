@@ -246,9 +246,9 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
                                         cost});
       collect_(event);
     } catch (std::exception const& error) {
-      failed_ = std::current_exception();
-      std::strncpy(cause_, error.what(), sizeof cause_ - 1);  // a std::string may throw
-      mark(tile, label);
+      fail(tile, label, error.what());
+    } catch (...) {  // of the op's own code, or of the runtime's
+      fail(tile, label, "its submission threw what is no std::exception");
     }
   }
   /// Throws what a submission threw, now that the tiles left out are marked.
@@ -273,6 +273,12 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
       if (lines > most) most = lines, task.largest = use.handle.tile;
     }
     return over(hints_of(context_.policy, task, runtime_.workers().cpu), context_.hints);
+  }
+  /// Inside a handler.
+  void fail(TileTask const& tile, TaskLabel const& label, char const* cause) {
+    failed_ = std::current_exception();
+    std::strncpy(cause_, cause, sizeof cause_ - 1);  // a std::string may throw
+    mark(tile, label);
   }
   void mark(TileTask const& tile, TaskLabel const& label) {
     for (auto const& [at, access] : tile.uses)

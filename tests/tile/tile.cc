@@ -31,16 +31,21 @@ template <class R> Tile<float, R> filled(R& runtime, float value, char const* na
 // 0.8411919906082768 = gelutanh(1), by a calculator of 50 digits.
 constexpr double gelutanh_of_1 = 0.8411919906082768;
 
-/// y = x where that is 0 or more, of the first tile alone if `first`.
+/// y = x where that is 0 or more, of the first tile alone if `first`; `odd`: what it throws
+/// otherwise is no std::exception.
 struct Picky : OneToOne {
   static constexpr char const* name = "picky";
   struct Attrs {
     bool first = false;
+    bool odd = false;
   };
-  static constexpr Fields fields{field<&Attrs::first>("first")};
+  static constexpr Fields fields{field<&Attrs::first>("first"), field<&Attrs::odd>("odd")};
   static constexpr Hooks<Attrs> hooks{};
   static Args args(Attrs const& attrs, TileRange const& range) {
-    if (attrs.first && range.begin('i') > 0) throw ValueError("picky: not of the first tile");
+    if (attrs.first && range.begin('i') > 0) {
+      if (attrs.odd) throw 42;
+      throw ValueError("picky: not of the first tile");
+    }
     return {range.extent('i')};
   }
   template <Element T>
@@ -290,4 +295,16 @@ TEST_CASE("a tile whose arguments cannot be made is not read as it was before", 
   CHECK(y.lock<Access::read>(0)[1] == 2);
   CHECK(contains(message_of<TaskError>([&] { (void)y.lock<Access::read>(1); }),
                  "tile 1 (task 2) failed: picky: not of the first tile"));
+}
+
+TEST_CASE("arguments that throw what is no std::exception leave no tile as it was before",
+          "[tile][tile]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({4}, {2}), "x"), y(runtime, Tiling({4}, {2}), "y");
+  x.write(std::vector<float>{1, 2, 3, 4});
+  y.write(std::vector<float>(4, 9));
+  CHECK_THROWS_AS(picky({.first = true, .odd = true}, x, y), int);
+  CHECK(y.lock<Access::read>(0)[1] == 2);
+  CHECK(contains(message_of<TaskError>([&] { (void)y.lock<Access::read>(1); }),
+                 "tile 1 (task 2) failed: its submission threw what is no std::exception"));
 }
