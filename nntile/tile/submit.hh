@@ -121,6 +121,9 @@ void check_context(char const* op, R const& runtime, ExecutionContext const& con
     if (!text.empty()) throw ValueError(concat(op, ": ", text));
   };
   refuse(contradiction(policy));
+  if (by_owner(policy) && policy.workers.empty() && workers.cpu < 1)
+    refuse(concat("the execution policy has CPU workers own tiles, and the runtime has ",
+                  workers.cpu, "; name the workers"));
   refuse(absent(context.hints, workers));
   for (int const worker : policy.workers) refuse(absent({.worker = worker}, workers));
   for (int const node : policy.nodes) refuse(absent({.node = node}, workers));

@@ -6,6 +6,7 @@
 
 #include "nntile/ops/add.hh"
 #include "nntile/ops/gemm.hh"
+#include "nntile/runtime/adaptors/null.hh"
 #include "nntile/runtime/adaptors/record.hh"
 #include "nntile/runtime/ring/ring.hh"
 #include "nntile/runtime/serial/serial.hh"
@@ -235,4 +236,15 @@ TEST_CASE("a policy that cannot be kept is refused before anything runs", "[tile
         "and affinity; its placement is automatic");
   CHECK(contains(message({.placement = Placement::rules}), "places tasks by rules, and has none"));
   CHECK(submitted(runtime).empty());
+}
+
+TEST_CASE("tiles without owners are refused", "[tile][execution]") {
+  Null runtime(RuntimeOptions{.workers = 0});  // as a runtime of devices alone
+  auto const a = filled(runtime, "a"), b = filled(runtime, "b");
+  CHECK(message_of<ValueError>([&] {
+          add.async({.policy = {.placement = Placement::owner_computes}}, a, a, b).wait();
+        }) ==
+        "add: the execution policy has CPU workers own tiles, and the runtime has 0; name the "
+        "workers");
+  CHECK_NOTHROW(add.async({}, a, a, b).wait());
 }
