@@ -51,7 +51,8 @@ inline void check_aliases(OpInfo const& op, void const* attrs, Operands const& o
       std::string may;
       if (last)
         for (std::size_t i = 0; i < r; ++i)
-          if ((replaced >> i & 1u) != 0) may += concat(may.empty() ? "" : " or ", operands[i].name);
+          if ((replaced >> i & 1u) != 0 && !given[i].footprint.overlaps(given[o].footprint))
+            may += concat(may.empty() ? "" : " or ", operands[i].name);
       throw ValueError(
           concat(op.name, ": its result ", operands[r].name, " ('", given[r].name, "') ",
                  given[o].footprint == given[r].footprint ? "is also" : "overlaps",

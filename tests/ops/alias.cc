@@ -7,7 +7,7 @@
 
 #include "nntile/ops.hh"
 #include "nntile/runtime/serial/serial.hh"
-#include "nntile/tile/submit.hh"
+#include "nntile/tile/tile.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -161,6 +161,20 @@ TEST_CASE("a result in an operand's memory has the bits of separate memory, or i
                       attention_ops, cast_ops, copy_ops, cross_entropy_ops, embedding_ops, fill_ops,
                       gelutanh_ops, gemm_ops, global_norm_ops, kv_cache_append_ops, layer_norm_ops,
                       randn_ops, sample_ops, scale_ops, softmax_ops, sum_slice_ops>() == expected);
+}
+
+TEST_CASE("a refusal names what a result may replace, unless that is what it may not",
+          "[ops][alias]") {
+  Serial runtime;
+  Tile<float, Serial> const a(runtime, {4}, "a"), b(runtime, {4}, "b");
+  auto const refusal = [&](auto const& x) {
+    return message_of<ValueError>([&] { add_fiber(x, b, b); });
+  };
+  std::string const text =
+      "add_fiber: its result z ('b') is also its operand f ('b'), which it may not overwrite; give "
+      "z a tensor of its own";
+  CHECK(refusal(a) == text + " or the one of x");
+  CHECK(refusal(b) == text);
 }
 
 TEST_CASE("views of one base meet unless they are two indices of one dimension", "[ops][alias]") {
