@@ -43,9 +43,19 @@ concept OperandOf = !std::convertible_to<X, Attrs const&> &&
 
 struct AnyBuilder {};
 
+/// Whether there is one, and no operand has an access that tasks of ops do not have.
 template <class Op> consteval bool has_result() {
+  bool result = false;
+  for (OperandInfo const& operand : Op::operands) {
+    if (operand.access > Access::accumulate) return false;
+    result |= writes(operand.access);
+  }
+  return result;
+}
+
+template <class Op> consteval bool has_second() {
   for (OperandInfo const& operand : Op::operands)
-    if (writes(operand.access)) return true;
+    if (operand.kind == Kind::second) return true;
   return false;
 }
 
@@ -161,7 +171,11 @@ template <class Op> consteval bool checked_op() {
         "each letter once");
     static_assert(
         has_result<Op>(),
-        "an op has a result: an operand of Access::write, Access::update or Access::accumulate");
+        "an op has a result: an operand of Access::write, Access::update or Access::accumulate, "
+        "and operands of no other access but Access::read");
+    static_assert(
+        !HasDtypes<Op> || HasTypes<Op> || !has_second<Op>(),
+        "an operand of Kind::second needs `types`, a table of ElementTypes, in place of `dtypes`");
     static_assert(hidden_stand_last<Op>(),
                   "hidden operands, of a Carry, stand last: those before are what a call gives");
     static_assert(

@@ -19,6 +19,8 @@
 // error: axes of an operand are up to 8 letters parted by blanks
 // error: axes of an operand are up to 8 letters parted by blanks
 // error: axes of an operand are up to 8 letters parted by blanks
+// error: an operand of Kind::second needs `types`, a table of ElementTypes, in place of `dtypes`
+// error: an op has a result: .* and operands of no other access but Access::read
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes in an op of one's own.
 #include "nntile/graph/apply.hh"
@@ -82,6 +84,11 @@ struct MyOp {
   static constexpr Operands operands{{"x", "i, j"}, {"y", "i", Access::update}};
 #elif NNTILE_FAIL == 21
   static constexpr Operands operands{{"x", "i"}, {"y", "i i", Access::update}};
+#elif NNTILE_FAIL == 22
+  static constexpr Operands operands{{"x", "i...", Access::read, Kind::second},
+                                     {"y", "i...", Access::update}};
+#elif NNTILE_FAIL == 23
+  static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::write_disjoint}};
 #else
   static constexpr Operands operands{{"x", "i..."}, {"y", "i...", Access::update}};
 #endif
