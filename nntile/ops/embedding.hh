@@ -16,8 +16,9 @@ namespace detail {
 inline Index tokens_of_tile(TileRange const& range) {
   Index const rows = range.whole('v'), here = range.extent('v'), tokens = range.extent('i');
   if (rows == 0) return 0;
-  // Table by table: the product of both extents is no tensor's, and 63 bits may be too few.
-  return tokens / rows * here + (tokens % rows * here + rows - 1) / rows;
+  // The product of both extents is no tensor's, and 63 bits may be too few.
+  __extension__ typedef __int128 Wide;
+  return static_cast<Index>((Wide{tokens} * here + rows - 1) / rows);
 }
 
 }  // namespace detail

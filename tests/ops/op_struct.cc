@@ -319,7 +319,9 @@ TEST_CASE("bytes of a task follow from accesses, extents and dtypes", "[ops][op_
   CHECK(bytes_of<ops::Embedding>({}, {{2}, {4, 100}, {4, 2}}, DType::fp32) ==
         2 * 8 + 4 * (4 * 2 + 4 * 2));
   Index const n = Index{1} << 33, rows = Index{1} << 31;
-  CHECK(bytes_of<ops::Embedding>({}, {{n}, {1, rows}, {1, n}}, DType::fp32) == n * 8 + 4 * (n + n));
+  for (Index const most : {rows, 4 * n})
+    CHECK(bytes_of<ops::Embedding>({}, {{n}, {1, most}, {1, n}}, DType::fp32) ==
+          n * 8 + 4 * (n + n));
 }
 
 TEST_CASE("what an op accumulates into is updated, in canonical order", "[ops][op_struct]") {
