@@ -231,8 +231,8 @@ struct AttentionBackward {
 /// sees slot j where j <= start + i; the bits are those of the whole sequence, whatever else the
 /// slots hold. dtypes {every float}; statistics and sums fp32 (fp64 for fp64); start int64. Cost:
 /// 4 d flops a pair that is not masked, of a cache counted for all slots. Throws ShapeError where
-/// `causal` or `cached` and Tk < Tq; fails where start is outside [0, Tk - Tq]. No gradient of a
-/// cache. Source: Rabe and Staats 2021; Dao et al. 2022.
+/// `causal` or `cached` and Tk < Tq, ValueError for a scale that is not finite; fails where start
+/// is outside [0, Tk - Tq]. No gradient of a cache. Source: Rabe and Staats 2021; Dao et al. 2022.
 struct Attention {
   static constexpr char const* name = "attention";
   static constexpr std::span<DType const> dtypes{float_dtypes};

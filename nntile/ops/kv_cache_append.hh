@@ -13,7 +13,7 @@ namespace ops {
 struct KvCacheAppendAttrs {};
 
 /// cache[d,h,start+i,b] = x[d,h,i,b]; other slots stay as they are. start: the number of tokens
-/// that the cache holds. dtypes {every float}; start int64. Cost: 2|x| * size bytes, counted in
+/// that the cache holds. dtypes {every float}; start int64. Cost: 3|x| * size bytes, counted in
 /// every tile of slots. Throws ShapeError where x has more tokens than the cache has slots; fails
 /// where start is outside [0, slots - tokens].
 struct KvCacheAppend {
