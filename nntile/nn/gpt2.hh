@@ -64,7 +64,8 @@ inline void check(Gpt2Config const& config) {
 class Gpt2 {
  public:
   /// Throws as check() does, and GraphError for a name that is taken; the graph is then as it was.
-  Gpt2(LogicalGraph& graph, Gpt2Config const& config) : config_(config), parameters_(graph) {
+  Gpt2(LogicalGraph& graph, Gpt2Config const& config)
+      : config_(config), prefix_(graph.prefix()), parameters_(graph) {
     check(config);
     parameters_.all_or_nothing([&] { declare(config); });
   }
@@ -88,10 +89,10 @@ class Gpt2 {
     return append(tokens, positions, true, &caches);
   }
 
-  /// Declares states h.<i>.attn.keys and h.<i>.attn.values for `slots` tokens of each of `batch`
-  /// sequences, of which the first `start` (an int64 scalar) are in use. Bytes: 2 layers width
-  /// slots batch elements. Throws ShapeError, and GraphError for a start of another graph; the
-  /// graph is then as it was.
+  /// Declares states h.<i>.attn.keys and h.<i>.attn.values, behind the prefix that the parameters
+  /// have, for `slots` tokens of each of `batch` sequences, of which the first `start` (an int64
+  /// scalar) are in use. Bytes: 2 layers width slots batch elements. Throws ShapeError, and
+  /// GraphError for a start of another graph; the graph is then as it was.
   std::vector<KeyValueCache> caches(Node const& start, Index slots, Index batch) const {
     if (slots < 1 || slots > config_.positions)
       throw ShapeError(concat("gpt2: caches of ", slots, " slots; from 1 to ", config_.positions,
@@ -106,7 +107,7 @@ class Gpt2 {
           return graph.state({.shape = {config_.width / config_.heads, config_.heads, slots, batch},
                               .dtype = config_.dtype,
                               .axes = "head_dim head slot batch"},
-                             concat("h.", i, ".attn.", name));
+                             concat(prefix_, "h.", i, ".attn.", name));
         };
         Node const keys = state("keys");
         result.push_back({keys, state("values"), start});
@@ -184,6 +185,7 @@ class Gpt2 {
   }
 
   Gpt2Config config_;
+  std::string prefix_;  // of the parameters' names
   ParameterList parameters_;
   Node wte_;
   Node wpe_;

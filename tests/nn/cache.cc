@@ -195,6 +195,43 @@ TEST_CASE("a run beyond the slots of a cache fails, and says which token", "[nn]
                  "start 64 is outside [0, 63]"));
 }
 
+TEST_CASE("models with prefixes have caches of their own in one store", "[nn][cache]") {
+  struct Prefixed {
+    LogicalGraph graph{"prefixed"};
+    LogicalGraph::PrefixGuard guard;
+    nn::Gpt2 model;
+    nn::LanguageModelStep step;
+    explicit Prefixed(std::string const& prefix)
+        : guard(graph.prefix(prefix)),
+          model(graph, tiny(DType::fp32)),
+          step(model, {.seq = 1, .purpose = Purpose::inference, .slots = slots}) {}
+  };
+  Prefixed const one("one."), other("other.");
+  CHECK(one.step.caches()[1].values.name() == "one.h.1.attn.values");
+  Serial runtime;
+  auto const logits = [&](bool both) {
+    TensorStore<Serial> store(runtime);
+    auto first = compile(one.graph, store, {}), second = compile(other.graph, store, {});
+    for (Prefixed const* const each : {&one, &other}) {
+      LogicalGraph init("init");
+      nn::initialize(init, each->step, 1);
+      compile(init, store, {}).execute();
+    }
+    auto const next = [&](auto& pass, std::string const& prefix, Index position) {
+      pass.bind_input(prefix + "tokens", std::vector<Index>{token(position, 0)});
+      for (char const* const name : {"positions", "start"})
+        pass.bind_input(prefix + name, std::vector<Index>{position});
+      pass.execute();
+    };
+    for (Index position = 0; position < 4; ++position) {
+      next(first, "one.", position);
+      if (both) next(second, "other.", position);
+    }
+    return first.get_output<float>(one.step.logits().name());
+  };
+  CHECK(logits(true) == logits(false));
+}
+
 TEST_CASE("caches have full names, and a refused call leaves the graph as it was", "[nn][cache]") {
   LogicalGraph graph("prefixed");
   nn::Gpt2 const model(graph, tiny(DType::fp32));
