@@ -61,6 +61,9 @@ def main():
         for words in ('--steps', '9'), ('--steps=9',):
             _, said = call(*words)
             need('--minutes' not in said['train'][1], f'steps that are given are not timed: {said}')
+        for words in ('--preset', 'small'), ('--preset=small',):
+            _, said = call(*words)
+            need('--width' not in said['train'][1] and '--batch' not in said['train'][1], f'a preset has its own sizes: {said}')
         for words in ('--out', 'mine'), ('--out=mine',):
             text, said = call(*words, '--seed', '3')
             need('runs/quickstart' not in said['train'][1] and '--run mine ' in said['generate'][1] and 'mine/loss.svg' in text,
