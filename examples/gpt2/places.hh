@@ -117,6 +117,9 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
     options.capacity.push_back({device(number), static_cast<nntile::Index>(machine.device_memory)});
 }
 
+/// Whether a graph is one of training, with states and batches; else it generates.
+inline bool trains(std::string const& graph) { return graph != "prefill" && graph != "generate"; }
+
 /// Plans by make(), whose errors get the words of the command line. Throws Error.
 template <class Make>
 auto plan_within(Machine const& machine, std::string const& graph, Make make) {
@@ -128,15 +131,14 @@ auto plan_within(Machine const& machine, std::string const& graph, Make make) {
     std::string const& kept = of_host ? machine.disk_keeps : machine.offload;
     char const* const option = of_host ? "--disk-keeps" : "--offload";
     std::string ways = full.least == 0 ? "give more" : nntile::concat("give ", full.least);
-    bool const trains = graph != "prefill" && graph != "generate";  // else there are no states
     if (kept != "parameters")
-      ways += nntile::concat(", or ", option, kept == "none" && trains ? " optimizer or" : "",
-                             " parameters");
-    throw nntile::ValueError(
-        nntile::concat(of_host ? "--host-memory: " : "--device-memory: ",
-                       of_host ? machine.host_memory : machine.device_memory, " bytes of ",
-                       to_string(full.place), " are too few for the plan '", graph, "'; ", ways,
-                       ", or take smaller tiles (--tile)", trains ? ", --seq or --batch" : ""));
+      ways += nntile::concat(", or ", option,
+                             kept == "none" && trains(graph) ? " optimizer or" : "", " parameters");
+    throw nntile::ValueError(nntile::concat(
+        of_host ? "--host-memory: " : "--device-memory: ",
+        of_host ? machine.host_memory : machine.device_memory, " bytes of ", to_string(full.place),
+        " are too few for the plan '", graph, "'; ", ways, ", or take smaller tiles (--tile)",
+        trains(graph) ? ", --seq or --batch" : ""));
   } catch (nntile::Error const& error) {
     throw nntile::Error(in_options(error.what()));
   }

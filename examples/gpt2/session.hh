@@ -85,6 +85,20 @@ inline bool is_saved(nntile::StoredSpec const& spec) {
   return nntile::io::is_saved(spec) && !spec.name.ends_with(".grad");
 }
 
+/// Bytes of the host that this rank takes when the plan is bound: of all that the plan needs those
+/// that the store does not hold yet.
+template <nntile::Runtime R>
+std::size_t bytes_to_take(Plan const& plan, nntile::TensorStore<R> const& store) {
+  nntile::Location const here{store.link().rank, nntile::host};
+  nntile::MemoryReport held{.location = here};
+  for (nntile::PlannedTensor const& tensor : plan.tensors()) {
+    if (store.find(tensor.name, tensor.tiling.shape()) == nullptr) continue;
+    for (auto const& buffer : plan.buffers().subspan(tensor.first_buffer, tensor.buffer_count))
+      if (buffer.location == here) held.add(tensor, buffer);
+  }
+  return static_cast<std::size_t>(plan.memory(here).total() - held.stored);
+}
+
 /// The tensors of a run and the ways to fill them.
 template <nntile::Runtime R> class Session {
  public:
@@ -129,11 +143,6 @@ template <nntile::Runtime R> class Session {
     return compile(graph, kept, false);
   }
 
-  /// What a plan needs on this rank.
-  nntile::MemoryReport memory(Plan const& plan) const {
-    return plan.memory({store.link().rank, nntile::host});
-  }
-
   /// First values of all parameters and states.
   void initialize(ModelGraph const& of, std::uint64_t seed) {
     LogicalGraph init("initialize", {of.graph.numerics().mode});  // no sums, and not all axes
@@ -174,13 +183,14 @@ template <nntile::Runtime R> class Session {
     });
   }
   void require_memory(Plan const& plan) const {
-    auto const needed = static_cast<std::size_t>(memory(plan).total() * ranks_here);
+    std::size_t const needed = bytes_to_take(plan, store) * static_cast<std::size_t>(ranks_here);
     if (std::size_t const available = available_bytes(); available != 0 && needed > available)
       throw nntile::OutOfMemory(nntile::concat(
           "the plan '", plan.name(), "' needs ", readable_bytes(static_cast<double>(needed)),
           ranks_here == 1 ? "" : nntile::concat(" for the ", ranks_here, " ranks of this host"),
-          " but ", readable_bytes(static_cast<double>(available)),
-          " are available; use a smaller --width, --layers, --seq or --batch"));
+          " but ", readable_bytes(static_cast<double>(available)), " are available; ",
+          trains(plan.name()) ? "use a smaller --width, --layers, --seq or --batch"
+                              : "free some, or give --disk and --disk-keeps parameters"));
   }
 
   Machine machine_;
