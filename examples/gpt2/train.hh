@@ -132,8 +132,10 @@ template <nntile::Runtime R> class Trainer {
 
   std::unique_ptr<nntile::io::CheckpointDirectory> open_directory(
       TrainSettings const& settings) const {
+    auto folder = open_folder(settings.out, settings.resume, world_.link());
+    // It may be in the folder, which a new run makes.
     if (!settings.trace.empty() && world_.speaks()) require_writable("--trace", settings.trace);
-    return open_folder(settings.out, settings.resume, world_.link());
+    return folder;
   }
 
   /// The checkpoint to go on from, after its numbers were compared with the settings and the text:

@@ -313,6 +313,9 @@ def main():
     train('a trace of too long a name', ['--trace: ', "can't be written", 'name too long'], *TINY, *data, '--trace',
           runs.folder / (253 * 'x'))
     train('a trace of a folder', ['--trace', 'there is a directory', 'another name'], *TINY, *data, '--trace', runs.folder)
+    named = runs.new_folder()
+    cases.refused_first("a trace of the run's folder", ['--trace', 'there is a directory', 'another name'], 'train', *TINY, *data,
+                        '--steps', 2, '--out', named, '--trace', named)
     pipe = runs.folder / 'trace'
     os.mkfifo(pipe)
     train('a trace into a pipe', ['--trace', 'pipe', 'another name'], *TINY, *data, '--trace', pipe)

@@ -134,7 +134,7 @@ def main():
     def traced(*options):
         """Of a step on devices: what is copied, by pair of places; the rows; the largest of each counter."""
         folder = runs.new_folder()
-        path = pathlib.Path(folder + '.json')
+        path = pathlib.Path(folder, 'last.json')  # the run makes its folder
         done = runs.call('train', '--data', runs.data, '--out', folder, *SIZES, '--steps', 3, '--trace', path,
                          '--place', 'emulated', *options)
         need(done.returncode == 0, f'a traced run ends well: {options}')
