@@ -1,11 +1,15 @@
 #pragma once
 // SPDX-License-Identifier: BSD-3-Clause
-// A breakdown of the time of training steps.
+// A breakdown of the time of training steps, and a trace of one.
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "machine.hh"
+#include "nntile/core/error.hh"
 #include "nntile/graph/profile.hh"
+#include "nntile/io/trace.hh"
 #include "settings.hh"
 
 namespace gpt2 {
@@ -56,6 +60,22 @@ inline void show_profile(nntile::Profile const& profile, Machine const& machine,
   }
   std::printf("%-27s %6s %10.3f %6.1f%%\n", "waiting and overhead", "",
               (all - profile.busy()) / runs * 1e3, 100 * (all - profile.busy()) / all);
+}
+
+/// Writes the last step to a file that Perfetto opens. One that cannot be written is a warning: a
+/// trace is never worth a run.
+inline void write_last_step(std::string const& path, nntile::Plan const& plan,
+                            std::vector<nntile::TaskTime> const& times) {
+  if (times.empty()) {
+    std::printf("no step was run, so '%s' is not written\n", path.c_str());
+    return;
+  }
+  try {
+    nntile::io::write_trace(path, plan, times);
+    std::printf("the last step is in '%s'; open it at ui.perfetto.dev\n", path.c_str());
+  } catch (nntile::Error const& error) {
+    std::fprintf(stderr, "warning: no trace: %s\n", error.what());
+  }
 }
 
 }  // namespace gpt2

@@ -3,6 +3,7 @@
 // What a step does, in the words that a run begins with.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@
 #endif
 #include "places.hh"
 #include "ranks.hh"
+#include "settings.hh"
+#include "words.hh"
 
 namespace gpt2 {
 
@@ -74,6 +77,24 @@ inline void show_products(nntile::Plan const& plan, Machine const& machine) {
     std::printf("products %s\n", nntile::Cuda::fast_products().c_str());
 #endif
   (void)plan, (void)machine;
+}
+
+/// Says at which step a run was saved, and how it goes on: one that was interrupted with the
+/// options that no checkpoint has. `minutes`: of those that are not timed yet; 0: none.
+inline void show_end(TrainSettings const& settings, std::int64_t step, bool interrupted,
+                     double minutes) {
+  auto const at = static_cast<long long>(step);
+  std::string const out = shell_word(settings.out);
+  if (interrupted) {
+    std::string rest = settings.data.empty() ? "" : " --data";
+    for (std::string const& file : settings.data) rest += " " + shell_word(file);
+    if (minutes > 0) rest += nntile::concat(" --minutes ", minutes);
+    std::printf("interrupted: saved at step %lld; gpt2 train --resume --out %s%s goes on\n", at,
+                out.c_str(), rest.c_str());
+  } else {
+    std::printf("saved at step %lld; gpt2 generate --run %s continues a text\n", at, out.c_str());
+  }
+  std::fflush(stdout);
 }
 
 /// Nothing where there is one rank.

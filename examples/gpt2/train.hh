@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <exception>
 #include <optional>
 #include <tuple>
 
@@ -15,7 +16,6 @@
 #include "nntile/graph/device_times.hh"
 #include "nntile/io/checkpoint.hh"
 #include "nntile/io/tokens.hh"
-#include "nntile/io/trace.hh"
 #include "nntile/nn/schedule.hh"
 #include "plot.hh"
 #include "profile.hh"
@@ -25,7 +25,6 @@
 #include "session.hh"
 #include "signals.hh"
 #include "watch.hh"
-#include "words.hh"
 
 namespace gpt2 {
 
@@ -95,10 +94,19 @@ template <nntile::Runtime R> class Trainer {
     }
     show_progress(true);
     if (!validate()) return false;
-    save();
-    if (settings_.profile) report_profile();
-    if (!settings_.trace.empty()) write_trace(settings_.trace);
-    if (world_.speaks()) describe_end();
+    std::exception_ptr unsaved;
+    try {
+      save();
+    } catch (nntile::Error const&) {  // on all ranks
+      unsaved = std::current_exception();
+    }
+    if (world_.speaks()) report_times();
+    if (unsaved) {
+      (void)world_.gather({});  // behind rank 0's report: the first rank to end ends all
+      std::rethrow_exception(unsaved);
+    }
+    if (world_.speaks())
+      show_end(settings_, step_, stops() && step_ < steps_, calibrated() ? 0 : settings_.minutes);
     return true;
   }
 
@@ -236,25 +244,20 @@ template <nntile::Runtime R> class Trainer {
     }
   }
 
+  void report_times() {
+    if (settings_.profile) report_profile();
+    if (!settings_.trace.empty()) write_last_step(settings_.trace, step_graph_->plan(), times_);
+  }
   void report_profile() {
-    if (!world_.speaks()) return;
     if (micro_batches_ > 1)
       std::printf("\nof each step the profile has the last micro-batch and the update\n");
     show_profile(profile_, settings_.machine, runtime_.workers().cpu, core_peak_, core_triad());
-    write_trace(settings_.out + "/trace.json");
-  }
-  void write_trace(std::string const& path) {
-    if (!world_.speaks()) return;
-    if (times_.empty()) {
-      std::printf("no step was run, so '%s' is not written\n", path.c_str());
+    try {
+      directory_->check();
+    } catch (nntile::Error const&) {  // nothing is written into what may be another run's
       return;
     }
-    try {
-      nntile::io::write_trace(path, step_graph_->plan(), times_);
-      std::printf("the last step is in '%s'; open it at ui.perfetto.dev\n", path.c_str());
-    } catch (nntile::Error const& error) {  // nor is a trace
-      std::fprintf(stderr, "warning: no trace: %s\n", error.what());
-    }
+    write_last_step(settings_.out + "/trace.json", step_graph_->plan(), times_);
   }
 
   void write_plot() const {
@@ -413,21 +416,6 @@ template <nntile::Runtime R> class Trainer {
                 settings_.machine.runtime.c_str(), runtime_.workers().cpu, name_of(isa),
                 isa == nntile::Isa::v2 ? " (no FMA: slower, and bits of their own)" : "",
                 peak_ * 1e-9);
-    std::fflush(stdout);
-  }
-
-  void describe_end() const {
-    auto const step = static_cast<long long>(step_);
-    if (stops() && step_ < steps_) {
-      std::string rest = settings_.data.empty() ? "" : " --data";
-      for (std::string const& file : settings_.data) rest += " " + shell_word(file);
-      if (!calibrated()) rest += nntile::concat(" --minutes ", settings_.minutes);
-      std::printf("interrupted: saved at step %lld; gpt2 train --resume --out %s%s goes on\n", step,
-                  shell_word(settings_.out).c_str(), rest.c_str());
-    } else {
-      std::printf("saved at step %lld; gpt2 generate --run %s continues a text\n", step,
-                  shell_word(settings_.out).c_str());
-    }
     std::fflush(stdout);
   }
 

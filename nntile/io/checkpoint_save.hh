@@ -53,6 +53,9 @@ class CheckpointDirectory {
   }
 
   std::string const& path() const { return path_; }
+  /// Throws Error where the path leads to another directory than it did, which may be another
+  /// run's. Of rank 0 alone.
+  void check() const { lock_->check(); }
 
   /// Path of the newest committed checkpoint, if any; on every rank that which rank 0 sees.
   std::optional<std::string> latest() const {

@@ -111,6 +111,27 @@ def freed_disk(runs):
     print(f'ok  a disk that is freed: {len(lines)} warnings: {first.strip()}', flush=True)
 
 
+def times_of_unsaved(runs):
+    """A run that is not saved in the end says all the same where its time went; nothing of it is in a folder that is another run's."""
+    out, trace = pathlib.Path(runs.new_folder()), runs.folder / 'unsaved.json'
+    words = ['train', '--data', str(runs.data), *map(str, TINY), '--profile']
+    done = runs.call(*words, '--out', out, '--steps', 3, '--trace', trace, preexec_fn=limit(resource.RLIMIT_FSIZE, 100_000))
+    if (done.returncode != 2 or 'waiting and overhead' not in done.stdout or not trace.exists() or not (out / 'trace.json').exists()
+            or not own_lines(done.stderr).startswith('gpt2: step 3 is not saved')):
+        sys.exit(f'BAD a profile of a run that is not saved: exit {done.returncode}: {done.stdout[-300:]} {done.stderr}')
+    out = pathlib.Path(runs.new_folder())
+    words += ['--out', str(out), '--steps', '1000000', '--save-every', '0', '--eval-every', '1']
+    first = subprocess.Popen([runs.program, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=runs.environment)
+    next(line for line in first.stdout if line.startswith('step      5  validation loss'))
+    out.rename(out.with_name('moved'))
+    out.mkdir()
+    first.send_signal(signal.SIGTERM)
+    text = first.communicate()[0]
+    if first.returncode != 2 or 'waiting and overhead' not in text or list(out.iterdir()):
+        sys.exit(f'BAD a profile of a run whose folder was replaced: exit {first.returncode}: {list(out.iterdir())} {text[-300:]}')
+    print('ok  times of runs that are not saved', flush=True)
+
+
 def resumed_in_vain(runs):
     """A run that is resumed at its last step, more often than it has steps: each time it can be resumed again."""
     out = pathlib.Path(runs.new_folder())
@@ -199,6 +220,7 @@ def main():
     file_sizes(trainer)
     permissions(trainer)
     freed_disk(runs)
+    times_of_unsaved(runs)
     resumed_in_vain(runs)
     timed(runs)
     replaced_folder(runs)
