@@ -172,8 +172,12 @@ template <nntile::Runtime R> class Session {
       require_memory(*plan);
       return std::vector<std::byte>();
     });
-    return std::make_unique<CompiledGraph<R>>(plan, store,
-                                              nntile::BindOptions{.isa = isa, .trace = trace});
+    try {
+      return std::make_unique<CompiledGraph<R>>(plan, store,
+                                                nntile::BindOptions{.isa = isa, .trace = trace});
+    } catch (nntile::OutOfMemory const& error) {
+      throw nntile::OutOfMemory(in_options(error.what()));
+    }
   }
   /// Around what the store holds.
   std::shared_ptr<Plan const> plan(LogicalGraph const& graph, nntile::PlanOptions const& kept) {

@@ -30,6 +30,9 @@ inline std::string in_options(std::string text) {
   bool const of_groups = text.find(" canonical groups") != text.npos;
   replace("larger tiles", "larger tiles (--tile)");
   replace("PlanOptions::tile, or cuts", "--tile");
+  replace(
+      "by PlanOptions::capacity, or by PlanOptions::place",
+      "by --disk, --disk-keeps and --host-memory, on a device by --offload and --device-memory");
   give("Numerics{.groups = {{\"", "}}}", "--groups ");
   give(".cuts = {{\"", "}}}", "--tile auto,");
   if (of_tile) return "--" + text;
