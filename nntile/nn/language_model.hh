@@ -95,8 +95,8 @@ class LanguageModelStep {
   }
 
   /// The values of `positions`: start, start + 1, ..., start + seq - 1; of an open one at the
-  /// number that it is bound to. Throws ShapeError for a sequence below 0, ValueError for a start
-  /// below 0, or so late that the last position is no Index.
+  /// number that it is bound to. Throws ShapeError for a sequence below 0 or too long for any list,
+  /// ValueError for a start below 0, or so late that the last position is no Index.
   std::vector<Index> position_values() const { return position_values(positions_.shape()[0]); }
   static std::vector<Index> position_values(Index seq, Index start = 0) {
     if (seq < 0)
@@ -108,7 +108,11 @@ class LanguageModelStep {
     if (seq > 0 && start > last - (seq - 1))
       throw ValueError(concat("position_values: ", seq, " tokens from position ", start,
                               "; the last is ", last, " or before"));
-    std::vector<Index> values(static_cast<std::size_t>(seq));
+    std::vector<Index> values;
+    if (static_cast<std::size_t>(seq) > values.max_size())
+      throw ShapeError(
+          concat("position_values: a sequence of ", seq, " tokens; no memory holds so many"));
+    values.resize(static_cast<std::size_t>(seq));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<Index>(i);
     return values;
   }

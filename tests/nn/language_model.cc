@@ -228,6 +228,8 @@ TEST_CASE("positions count from 0 to the end of the sequence", "[nn][model]") {
         "position_values: 2 tokens from position 9223372036854775807; the last is "
         "9223372036854775807 or before");
   CHECK(nn::LanguageModelStep::position_values(0, last).empty());
+  CHECK(message_of<ShapeError>([] { (void)nn::LanguageModelStep::position_values(last); }) ==
+        "position_values: a sequence of 9223372036854775807 tokens; no memory holds so many");
 }
 
 TEST_CASE("a model without caches is refused where one is asked for", "[nn][model]") {
