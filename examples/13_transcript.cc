@@ -59,7 +59,7 @@ Transcript record() {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int count, char** words) try {
   bool const keep = count > 1;
   std::string const file =
       keep ? words[1] : (std::filesystem::temp_directory_path() / "13_transcript.run").string();
@@ -84,4 +84,7 @@ int main(int count, char** words) {
   if (!keep)
     for (std::string const& written : {file, file + ".first"}) std::filesystem::remove(written);
   return same && first ? 0 : 1;
+} catch (Error const& error) {  // a file that cannot be written
+  std::fprintf(stderr, "13_transcript: %s\n", error.what());
+  return 2;
 }

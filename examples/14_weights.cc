@@ -35,7 +35,7 @@ template <class R> std::vector<float> evaluate(Graph<R>& run, Model const& model
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int count, char** words) try {
   bool const keep = count > 1;
   std::string const file =
       keep ? words[1]
@@ -66,4 +66,7 @@ int main(int count, char** words) {
               same ? "the same bits" : "OTHER BITS");
   if (!keep) std::filesystem::remove(file);
   return same ? 0 : 1;
+} catch (Error const& error) {  // a file that cannot be written
+  std::fprintf(stderr, "14_weights: %s\n", error.what());
+  return 2;
 }
