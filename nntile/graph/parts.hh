@@ -68,6 +68,7 @@ enum class PartOf { whole_job, own_arguments, thin_job };
 /// that needs least. Throws PlanError.
 inline Index tile_of_job(LogicalGraph const& graph, PlanOptions alone) {
   alone.mesh.clear(), alone.rules.clear();
+  alone.policy = {};  // its rules may name transfers
   try {
     return passes::choose_tile(graph, alone, true).tile();
   } catch (PlaceFull const&) {

@@ -3,9 +3,11 @@
 #include "nntile/core/execution.hh"
 
 #include <limits>
+#include <vector>
 
 #include "nntile/graph/compile.hh"
 #include "nntile/graph/dump.hh"
+#include "nntile/graph/parts.hh"
 #include "nntile/io/plan.hh"
 #include "nntile/nntile.hh"
 #include "nntile/runtime/adaptors/record.hh"
@@ -168,6 +170,36 @@ TEST_CASE("a policy that names nothing, or contradicts itself, is refused", "[gr
   nobody.machine.workers = 0;
   CHECK(message_of<PlanError>([&] { Plan(layer.graph, nobody); }) ==
         "plan 'layer': PlanOptions::machine has 0 workers; at least 1");
+}
+
+TEST_CASE("a rule may name tasks of some ranks alone", "[graph][execution]") {
+  LogicalGraph graph("stages");
+  Node x = graph.input({.shape = {64, 8}}, "x");
+  for (char const* const layer : {"h.0", "h.1"}) {
+    Node const w = graph.parameter({.shape = {64, 64}}, concat(layer, ".weight"));
+    x = gelutanh(gemm(w, x)).named(concat(layer, ".z"));
+  }
+  x.mark_output();
+  PlanOptions how{.mesh = {{"pipe", 2}}, .rules = pipeline({{"h.0.*"}, {"h.1.*"}})};
+  for (ExecutionRule const& rule :
+       std::vector<ExecutionRule>{{.tensor = "h.1.z", .tile = 0, .hints = {.priority = 2}},
+                                  {.op = "send", .hints = {.priority = 2}}}) {
+    how.policy.rules = {rule};
+    std::vector<std::size_t> named;
+    for (int rank = 0; rank < 2; ++rank) {
+      Plan const part(graph, how, rank);
+      named.push_back(0);
+      for (PlannedTask const& task : part.tasks()) named.back() += task.priority == 2 ? 1U : 0U;
+    }
+    CHECK(named ==
+          (rule.op.empty() ? std::vector<std::size_t>{0, 1} : std::vector<std::size_t>{1, 0}));
+  }
+  for (ExecutionRule const& rule :
+       std::vector<ExecutionRule>{{.tensor = "h.2"}, {.op = "sned"}, {.tensor = "h.1", .tile = 1}})
+    for (int rank = 0; rank < 2; ++rank) {
+      how.policy.rules = {rule};
+      CHECK(contains(message_of<PlanError>([&] { Plan(graph, how, rank); }), "names none of its"));
+    }
 }
 
 TEST_CASE("a saved plan keeps its hints", "[graph][execution]") {

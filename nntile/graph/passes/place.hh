@@ -3,12 +3,16 @@
 // The pass that asks the execution policy for the hints of each task.
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/execution.hh"
 #include "nntile/graph/logical.hh"
 #include "nntile/graph/plan.hh"
+#include "nntile/ops/combine.hh"
 
 namespace nntile::passes {
 
@@ -27,10 +31,32 @@ inline Index largest_tile(PlanData const& plan, LogicalGraph const& graph,
   return tile;
 }
 
+/// Whether a rule that names no task of a rank's part may name one of another's: it is of an op of
+/// the job, or of a transfer, a copy or a sum of groups, and of a tile that there is.
+inline bool names_elsewhere(PlanData const& plan, LogicalGraph const& graph,
+                            ExecutionRule const& rule) {
+  auto const is = [](std::string const& asked, std::string_view name) {
+    return asked.empty() || asked == name;
+  };
+  bool of_any = false;  // tasks of the kind belong to all ops
+  for (char const* const name : {"send", "receive", "copy", combine_op->name})
+    of_any |= is(rule.op, name);
+  auto const is_of_op = [&](std::size_t node) {
+    OpNode const& op = graph.op_at(node);
+    return (of_any || is(rule.op, op.info->name)) && is(rule.phase, graph.phase_name(op.phase));
+  };
+  auto const has_tile = [&](PlannedTensor const& tensor) {
+    return tensor.used && tensor.name.starts_with(rule.tensor) && rule.tile >= -1 &&
+           rule.tile < tensor.tiling.tile_count();
+  };
+  return plan.ranks > 1 && std::any_of(plan.nodes.begin(), plan.nodes.end(), is_of_op) &&
+         std::any_of(plan.tensors.begin(), plan.tensors.end(), has_tile);
+}
+
 }  // namespace detail
 
 /// Fills in hints and priorities. Throws PlanError where the policy contradicts itself, and for a
-/// rule that names no task.
+/// rule that names no task; of a part, none of any rank's.
 inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions const& options) {
   ExecutionPolicy const& policy = options.policy;
   if (policy == ExecutionPolicy{}) return plan;
@@ -50,7 +76,8 @@ inline PlanData place(PlanData plan, LogicalGraph const& graph, PlanOptions cons
     if (!(hints == Hints{})) task.hints = plan.hint(hints);
   }
   for (std::size_t r = 0; r < used.size(); ++r)
-    if (ExecutionRule const& rule = policy.rules[r]; !used[r])
+    if (ExecutionRule const& rule = policy.rules[r];
+        !used[r] && !detail::names_elsewhere(plan, graph, rule))
       fail("execution rule ", r, " (tensor '", rule.tensor, "', op '", rule.op, "', phase '",
            rule.phase, "', tile ", rule.tile, ") names none of its tasks");
   return plan;
