@@ -295,6 +295,21 @@ TEST_CASE("rules fit what exists where they put it", "[graph][parts]") {
   CHECK_THROWS_AS(Plan(layer.graph, options, 0), PlanError);
 }
 
+TEST_CASE("the part of a mesh of one rank has the buffers of a plan without a mesh",
+          "[graph][parts]") {
+  LogicalGraph graph("assembled");
+  Node const whole = graph.tensor({.shape = {4, 3}}, "whole");
+  Node const part = graph.slice(whole, 1, 1);  // the others have no value
+  gelutanh(graph.input({.shape = {4}}, "x"), part);
+  scale(part).named("y").mark_output();
+  PlanOptions options{.tile = 2, .check = true};
+  Plan const alone(graph, options);
+  options.mesh = {{"data", 1}};
+  Plan const only(graph, options, 0);
+  CHECK(only.data().buffers == alone.data().buffers);
+  CHECK(only.memory() == alone.memory());
+}
+
 TEST_CASE("a function owns what rules do not", "[graph][parts]") {
   LinearLayer const layer;
   PlanOptions options{.tile = 128, .cuts = {{"batch", {32}}}, .mesh = {{"data", 3}}};

@@ -108,7 +108,7 @@ class SplitPass {
     part_.tasks.push_back(task);
   }
 
-  /// Keeps the buffers that the rank ever has.
+  /// Keeps the buffers that the rank ever has; on one rank all, as without a mesh.
   void keep_buffers() {
     std::vector<bool> here(plan_.buffers.size());
     for (Use<BufferId> const& use : plan_.uses) here[use.handle] = true;
@@ -118,7 +118,7 @@ class SplitPass {
       bool const home = stored && b < homes_.size() && mesh_.contains(homes_[b].box, rank_);
       buffer.copy = stored && !home;
       buffer.location.rank = rank_;
-      here[b] = here[b] || home;
+      here[b] = here[b] || home || plan_.ranks == 1;
     }
     for (std::uint32_t const b : part_.again_of) here[b] = true;  // each tile has one of its own
     plan_ = keep(std::move(plan_), here, homes_.size());
