@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nntile/core/box.hh"
@@ -53,8 +54,11 @@ template <Runtime R> class TensorStore {
   /// plan lists its buffers. Throws PlanError when dtype, shape or tiling differ, OutOfMemory.
   Stored& ensure(PlannedTensor const& planned, std::span<PlannedBuffer const> buffers) {
     Shape const shape = planned.tiling.shape();
+    auto const tiles = static_cast<std::size_t>(planned.tiling.tile_count());
+    DynamicArray<bool> elsewhere(tiles, true);
+    for (PlannedBuffer const& buffer : buffers) elsewhere[buffer.tile] = !holds(buffer);
     if (Stored* const stored = find_for(planned, shape)) {
-      detail::check_same(stored->spec, stored->storage, planned);
+      detail::check_same(stored->spec, stored->storage, planned, stored->elsewhere == elsewhere);
       return *stored;
     }
     Shape file = planned.file_shape;
@@ -65,12 +69,10 @@ template <Runtime R> class TensorStore {
                      planned.attributes, planned.open,  planned.column_unit, planned.homes,
                      planned.place};
       result.storage = planned.storage;
-      auto const tiles = static_cast<std::size_t>(planned.tiling.tile_count());
       for (std::size_t tile = 0; tile < tiles; ++tile)
         result.written.push_back(
             element_count(planned.tiling.box(static_cast<Index>(tile)).extent) == 0);
-      result.elsewhere.assign(tiles, true);
-      for (PlannedBuffer const& buffer : buffers) result.elsewhere[buffer.tile] = !holds(buffer);
+      result.elsewhere = std::move(elsewhere);
       allocate(result.spec, result.tiles, planned, buffers);
       if (planned.storage == Storage::double_buffered)
         allocate(result.spec, result.spare, planned, buffers);

@@ -38,8 +38,10 @@ inline Shape reversed(Shape const& shape) {
   return result;
 }
 
-/// Throws PlanError where a plan has the tensor otherwise than the store.
-inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor const& planned) {
+/// Throws PlanError where a plan has the tensor otherwise than the store; whether it has the `same`
+/// tiles on this rank, as homes on another mesh may be of other ranks.
+inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor const& planned,
+                       bool same) {
   if (stored.dtype != planned.dtype)
     throw PlanError(concat("store: '", planned.name, "' is ", name_of(stored.dtype), " here but ",
                            name_of(planned.dtype), " in the new graph"));
@@ -72,7 +74,7 @@ inline void check_same(StoredSpec const& stored, Storage storage, PlannedTensor 
     throw PlanError(concat("store: '", planned.name, "' has shape ", to_string(stored.file_shape),
                            " in files here but ", to_string(planned.file_shape),
                            " in the new graph; give both the same TensorSpec::file_shape"));
-  if (stored.homes != planned.homes)
+  if (!same || stored.homes != planned.homes)
     throw PlanError(concat("store: tiles of '", planned.name, "' are on other ranks here than in ",
                            "the new graph; plan both with the same mesh and rules, and the new ",
                            "one around TensorStore::tilings()"));

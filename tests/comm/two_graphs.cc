@@ -137,3 +137,33 @@ TEMPLATE_LIST_TEST_CASE("graphs on communicators that overlap have the bits of o
     half.barrier(), comm.barrier();
   });
 }
+
+TEST_CASE("a graph of another mesh is refused by a store whose tiles are on other ranks",
+          "[comm][two_graphs]") {
+  LogicalGraph a("a"), b("b");
+  for (LogicalGraph* const graph : {&a, &b})
+    scale(graph->parameter({.shape = {8, 8}}, "w")).named(graph->name() + ".z").mark_output();
+  auto const over = [](int data, int own) {
+    PlanOptions options{.tile = 2, .mesh = {{"data", data}, {"own", own}}};
+    options.rules = {{.role = Role::parameter, .mesh = "data"},
+                     {.role = Role::output, .mesh = "own"}};
+    return options;
+  };
+  LocalWorld world(6);
+  std::vector<std::string> said(6);
+  on_all(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Serial runtime;
+    TensorStore<Serial> store(runtime, link_of(transfers));
+    auto const first = compile_part(a, store, over(2, 3));
+    try {
+      auto const second = compile_part(b, store, over(3, 2));  // coordinate 1: ranks 1 and 4
+    } catch (Error const& error) {
+      said[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+    comm.barrier();
+  });
+  for (std::string const& text : said)
+    CHECK(text.find("store: tiles of 'w' are on other ranks here than in the new graph") !=
+          std::string::npos);
+}
