@@ -54,15 +54,16 @@ constexpr Role role_of(TensorAttributes const& attributes) {
   return attributes.output ? Role::output : Role::transient;
 }
 
-/// Shares the tensors that it names out over an axis of the mesh. With an `axis`, its tiles go in
-/// contiguous runs, the longer ones first, and with them those of all tensors that ops identify
-/// along it; without, whole tiles are dealt out, each to the coordinate that has the fewest bytes.
-/// Without a `mesh` the axis, or the tensor, is held whole by all ranks. With `at`, and without an
-/// axis, the tensors are at one coordinate, as the layers of a pipeline's stage are; transients
-/// only if the rule has their role or full name, or they are named after a parameter or state, as
-/// its gradient is. Of several rules that fit a dimension, or a tensor, the first wins; stages
-/// stand beside the other rules. A tensor that no rule fits is held by all ranks. A rule that fits
-/// nothing is an error, unless it is `optional`.
+/// Shares the tensors that it names out over an axis of the mesh. With an `axis`, by any name that
+/// a dimension which ops make one with it has, its tiles go in contiguous runs, the longer ones
+/// first, and with them those of all tensors that ops identify along it; without, whole tiles are
+/// dealt out, each to the coordinate that has the fewest bytes. Without a `mesh` the axis, or the
+/// tensor, is held whole by all ranks. With `at`, and without an axis, the tensors are at one
+/// coordinate, as the layers of a pipeline's stage are; transients only if the rule has their role
+/// or full name, or they are named after a parameter or state, as its gradient is. Of several rules
+/// that fit a dimension, or a tensor, the first wins; stages stand beside the other rules. A tensor
+/// that no rule fits is held by all ranks. A rule that fits nothing is an error, unless it is
+/// `optional`.
 struct ShardRule {
   static constexpr int anywhere = -1;
   std::string tensors = "*";  // a name; each * in it stands for any text

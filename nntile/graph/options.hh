@@ -126,7 +126,7 @@ struct PlanOptions {
   /// reads is kept until the sums are made that come before it: so of a tied embedding one gradient
   /// for each micro-batch. Where phases are kept apart, layer by layer.
   PipelineSchedule schedule = PipelineSchedule::one_forward_one_backward;
-  /// That axis. Refused where no tensor has it, but for this one.
+  /// That axis, by any of its names. Refused where no tensor has it, but for this one.
   std::string micro_batches = "batch";
   /// Ranks of tiles that rules cannot name: [](std::string_view tensor, Index tile) { return 0; }.
   TileOwners owners = {};

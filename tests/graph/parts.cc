@@ -295,6 +295,38 @@ TEST_CASE("rules fit what exists where they put it", "[graph][parts]") {
   CHECK_THROWS_AS(Plan(layer.graph, options, 0), PlanError);
 }
 
+TEST_CASE("a rule shares an axis out by any name that a dimension has in it", "[graph][parts]") {
+  LogicalGraph graph("g");
+  Node const x = graph.input({.shape = {64, 8}, .axes = "embed tokens"}, "x");
+  Node const y = graph.input({.shape = {64, 8}, .axes = "embed batch"}, "y");
+  add(x, y).named("z").mark_output();
+  auto const part = [&](char const* axis) {
+    PlanOptions options{.tile = 64, .mesh = {{"data", 2}}, .rules = ddp()};
+    options.rules[0].axis = axis;
+    return Plan(graph, options, 1);
+  };
+  CHECK(part("batch").tensors()[x.id()].tiling.grid() == Shape{1, 2});
+  CHECK(part("batch").memory({1, host}).stored == 3 * 64 * 4 * 4);
+  CHECK(part("tokens") == part("batch"));
+}
+
+TEST_CASE("micro-batches are along an axis of any name that a dimension has in it",
+          "[graph][parts]") {
+  LogicalGraph graph("stages");
+  Node x = graph.input({.shape = {64, 8}, .axes = "embed tokens"}, "x");
+  x = add(x, graph.input({.shape = {64, 8}, .axes = "embed batch"}, "y"));
+  for (char const* const layer : {"h.0", "h.1"})
+    x = gelutanh(gemm(graph.parameter({.shape = {64, 64}}, concat(layer, ".w")), x));
+  x.mark_output();
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}}, .mesh = {{"pipe", 2}}};
+  options.rules = pipeline({{"h.0.*"}, {"h.1.*"}});
+  Plan const by_default(graph, options, 0);
+  options.micro_batches = "tokens";
+  CHECK(by_default == Plan(graph, options, 0));
+  options.schedule = PipelineSchedule::layer_by_layer;
+  CHECK_FALSE(by_default == Plan(graph, options, 0));
+}
+
 TEST_CASE("the part of a mesh of one rank has the buffers of a plan without a mesh",
           "[graph][parts]") {
   LogicalGraph graph("assembled");

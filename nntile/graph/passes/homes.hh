@@ -91,7 +91,7 @@ class HomePass {
     return home;
   }
   /// Names of the dimensions of the graph's tensors.
-  std::vector<std::vector<std::string>> const& axes() const { return axes_; }
+  AxesOfTensors const& axes() const { return axes_; }
   /// Bits of the mesh's axes at whose coordinates rules put tensors, and coordinates over which a
   /// rule shares an axis out. Behind `place`.
   std::uint32_t stages() const {
@@ -104,7 +104,7 @@ class HomePass {
   Index runs(std::string const& axis) const {
     for (std::size_t r = 0; r < used_.size(); ++r)
       if (ShardRule const& rule = options_.rules[r];
-          used_[r] && rule.axis == axis && !rule.mesh.empty())
+          used_[r] && !rule.mesh.empty() && are_one(axes_, rule.axis, axis))
         return mesh_.axis(mesh_.find(rule.mesh)).size;
     return 1;
   }
@@ -168,8 +168,7 @@ class HomePass {
     if (kept_of_[t] != nullptr) {
       for (std::size_t r = 0; r < options_.rules.size(); ++r)  // rules that placed it before
         if (ShardRule const& rule = options_.rules[r];
-            fits(rule, tensor) && (rule.axis.empty() || std::find(axes_[t].begin(), axes_[t].end(),
-                                                                  rule.axis) != axes_[t].end()))
+            fits(rule, tensor) && (rule.axis.empty() || has_axis(axes_[t], rule.axis)))
           used_[r] = true;
       return keep(t, *kept_of_[t]);
     }
@@ -181,7 +180,7 @@ class HomePass {
       taken |= 1u << a;
       cut(t, d, a, *rule);
     }
-    ShardRule const* const rule = rule_for(t, "", taken);
+    ShardRule const* const rule = rule_for(t, {}, taken);
     if (rule != nullptr && !rule->mesh.empty() && tensor.storage != Storage::arena)
       dealt_of_[t] = static_cast<std::uint8_t>(1u << mesh_.find(rule->mesh));
   }
@@ -268,14 +267,14 @@ class HomePass {
     return matches(rule.tensors, tensor.name) &&
            (rule.role == Role::any || rule.role == role_of(tensor.attributes));
   }
-  /// The first rule for that axis of a tensor, or for the tensor as a whole, that does not name an
-  /// axis of the mesh which is taken.
-  ShardRule const* rule_for(std::uint32_t t, std::string const& axis, std::uint32_t taken) {
+  /// The first rule for an axis of these names of a tensor, or, without any, for the tensor as a
+  /// whole, that does not name an axis of the mesh which is taken.
+  ShardRule const* rule_for(std::uint32_t t, ClassNames const& axis, std::uint32_t taken) {
     PlannedTensor const& tensor = plan_.tensors[t];
     bool const whole = axis.empty();
     for (std::size_t r = 0; r < options_.rules.size(); ++r) {
       ShardRule const& rule = options_.rules[r];
-      if (rule.axis.empty() != whole || (!whole && rule.axis != axis)) continue;
+      if (rule.axis.empty() != whole || (!whole && !is_called(axis, rule.axis))) continue;
       if (rule.at != ShardRule::anywhere || !fits(rule, tensor)) continue;
       if (!rule.mesh.empty() && (taken >> mesh_.find(rule.mesh) & 1u) != 0) continue;
       used_[r] = true;
@@ -442,11 +441,11 @@ class HomePass {
     fail_rule(rule, ": the mesh has no axis of that name; it has ", names);
   }
   std::string axis_list() const {
-    std::vector<std::string> names;
+    ClassNames names;
     for (auto const& tensor : axes_)
-      for (std::string const& name : tensor)
-        if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
-          names.push_back(name);
+      for (ClassNames const& axis : tensor)
+        for (std::string const& name : axis)
+          if (!is_called(names, name)) names.push_back(name);
     std::string list;
     for (std::string const& name : names) list += concat(list.empty() ? "" : ", ", name);
     return list;
@@ -483,7 +482,7 @@ class HomePass {
   PlanOptions const& options_;
   MeshShape const& mesh_;
   TilePass& cuts_;
-  std::vector<std::vector<std::string>> const axes_;     // names of a tensor's dimensions
+  AxesOfTensors const axes_;
   std::vector<std::array<int, max_mesh_axes>> cuts_of_;  // dimensions, by tensor
   std::vector<RankBox> at_;                              // coordinates of stages, by tensor
   std::vector<std::uint8_t> dealt_of_;                   // bits of the mesh's axes, by tensor

@@ -40,8 +40,9 @@ class OneForwardOneBackward {
     micro_batches_.resize(plan.buffers.size(), none);
     for (std::uint32_t t = 0; t < axes.size(); ++t) {
       PlannedTensor const& tensor = plan.tensors[t];
-      auto const d = static_cast<std::size_t>(std::find(axes[t].begin(), axes[t].end(), axis) -
-                                              axes[t].begin());
+      auto const of_axis = [&](ClassNames const& names) { return is_called(names, axis); };
+      auto const d = static_cast<std::size_t>(
+          std::find_if(axes[t].begin(), axes[t].end(), of_axis) - axes[t].begin());
       if (!tensor.used || tensor.storage == Storage::view || d == axes[t].size()) continue;
       TileRuns const each{tensor.tiling.axis(d).count(), runs};
       for (Index tile = 0; tile < tensor.tiling.tile_count(); ++tile) {
@@ -118,13 +119,14 @@ inline void check_micro_batches(PlanData const& plan, PlanOptions const& options
   if (options.micro_batches == PlanOptions().micro_batches) return;
   DynamicArray<std::string_view> names;
   std::string list;
-  for (auto const& axes : places.axes())
-    for (std::string const& name : axes) {
-      if (name == options.micro_batches && !name.empty()) return;
-      if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
-      names.push_back(name);
-      list += concat(list.empty() ? "; axes are " : ", ", name);
-    }
+  for (std::vector<ClassNames> const& axes : places.axes())
+    for (ClassNames const& axis : axes)
+      for (std::string const& name : axis) {
+        if (name == options.micro_batches) return;
+        if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+        names.push_back(name);
+        list += concat(list.empty() ? "; axes are " : ", ", name);
+      }
   std::string const near = did_you_mean(options.micro_batches, names);
   throw PlanError(concat("plan '", plan.name, "': PlanOptions::micro_batches is '",
                          options.micro_batches, "', an axis that no tensor has",

@@ -12,6 +12,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/groups.hh"
 #include "nntile/graph/bound_dims.hh"
+#include "nntile/graph/passes/class_names.hh"
 #include "nntile/graph/passes/repeat_sizes.hh"
 #include "nntile/graph/plan.hh"
 
@@ -37,12 +38,12 @@ class TilePass {
     asked_.assign(first_.back(), nullptr);
   }
 
-  /// Names of the classes of all tensors' dimensions; "" of one without.
-  std::vector<std::vector<std::string>> class_names(DynamicArray<std::size_t> const& ops) {
+  /// Names of the classes of all tensors' dimensions.
+  AxesOfTensors class_names(DynamicArray<std::size_t> const& ops) {
     join_views();
     for (std::size_t const op : ops) join_op(graph_.op_at(op));
     name_classes();
-    std::vector<std::vector<std::string>> names(graph_.tensor_count());
+    AxesOfTensors names(graph_.tensor_count());
     for (std::size_t t = 0; t < names.size(); ++t)
       for (std::size_t id = first_[t]; id < first_[t + 1]; ++id)
         names[t].push_back(names_[find(id)]);
@@ -58,7 +59,7 @@ class TilePass {
         return concat(graph_.op_at(o).info->name, " needs '", graph_.tensor_at(of).name,
                       "' in one tile along it: share out another axis, or put a rule before this ",
                       "one that keeps it whole, {.tensors = \"", graph_.tensor_at(t).name,
-                      "\", .axis = \"", names_[root], "\"}");
+                      "\", .axis = \"", names_[root].front(), "\"}");
     collect_adopted();
     if (inside_[root] != none) {
       std::string const& name = graph_.tensor_at(tensor_of(inside_[root])).name;
@@ -172,11 +173,11 @@ class TilePass {
     for (std::uint32_t t = 0; t < graph_.tensor_count(); ++t) {
       auto const names = axis_names(graph_.tensor_at(t).spec);
       for (std::size_t d = 0; d < names.size(); ++d) {
+        if (names[d].empty()) continue;
         std::string const name(names[d]);
-        std::string& of_class = names_[find(first_[t] + d)];
-        if (of_class.empty() || used_[t]) of_class = of_class.empty() ? name : of_class;
-        if (!name.empty() && std::find(known_.begin(), known_.end(), name) == known_.end())
-          known_.push_back(name);
+        ClassNames& of_class = names_[find(first_[t] + d)];
+        if (!is_called(of_class, name)) of_class.push_back(name);
+        if (!is_called(known_, name)) known_.push_back(name);
       }
     }
   }
@@ -321,8 +322,9 @@ class TilePass {
           (single_[root] && kept_[root]->count() != extent))
         throw PlanError(concat(
             "tile: '", *kept_of_[root], "' exists and has ", kept_[root]->count(), " tiles along ",
-            names_[root].empty() ? "an axis" : concat("axis '", names_[root], "'"), ", which must ",
-            whole_[root] ? "stay whole" : "be single indices", " in graph '", graph_.name(),
+            names_[root].empty() ? "an axis" : concat("axis '", names_[root].front(), "'"),
+            ", which must ", whole_[root] ? "stay whole" : "be single indices", " in graph '",
+            graph_.name(),
             "'; plan that graph first, and the others of its store take over its cuts"));
       return *kept_[root];
     }
@@ -359,8 +361,7 @@ class TilePass {
       ++o;
     OpNode const& op = graph_.op_at(o);
     throw PlanError(concat("tile: '", slice.name, "' slices '", graph_.tensor_at(slice.base).name,
-                           "' along dimension ", slice.view_axis,
-                           names_[root].empty() ? "" : concat(" ('", names_[root], "')"), " of ",
+                           "' along dimension ", slice.view_axis, in_brackets(names_[root]), " of ",
                            "graph '", graph_.name(), "', along which ", op.info->name, " needs '",
                            graph_.tensor_at(whole_along(op, root)).name,
                            "' in one tile; slice another dimension"));
@@ -371,7 +372,7 @@ class TilePass {
     Index ranks = 1;
     for (ShardRule const& rule : options_.rules)
       for (MeshAxis const& axis : options_.mesh)
-        if (!rule.axis.empty() && rule.axis == names_[root] && rule.mesh == axis.name)
+        if (is_called(names_[root], rule.axis) && rule.mesh == axis.name)
           ranks = std::max<Index>(ranks, axis.size);
     return ranks;
   }
@@ -415,8 +416,8 @@ class TilePass {
     std::string const& name = graph_.tensor_at(t).name;
     throw PlanError(concat("tile: the adopted input '", name, "' can be cut along its outermost ",
                            "axis alone, but along dimension ", inside_[root] - first_[t],
-                           names_[root].empty() ? "" : concat(" ('", names_[root], "')"), " ", why,
-                           " leave '", name, "' out of PlanOptions::adopted, and it is copied in"));
+                           in_brackets(names_[root]), " ", why, " leave '", name,
+                           "' out of PlanOptions::adopted, and it is copied in"));
   }
 
   /// The size of equal tiles of at most `wished` elements; whole units of 64 where it is so large.
@@ -479,11 +480,11 @@ class TilePass {
   DynamicArray<bool> whole_;
   DynamicArray<bool> single_;
   DynamicArray<DynamicArray<std::size_t>> inner_;
-  std::vector<std::string> names_;
+  std::vector<ClassNames> names_;
   DynamicArray<std::size_t> inside_;    // a dimension of an adopted input that must not be cut
   DynamicArray<std::uint32_t> groups_;  // of a class, where the graph has any
   DynamicArray<bool> blocked_;          // of a class
-  std::vector<std::string> known_;
+  ClassNames known_;                    // of all classes
   DynamicArray<AxisTiling const*> kept_;
   DynamicArray<std::string const*> kept_of_;  // the tensors that have these
   std::vector<AxisTiling> cut_;
