@@ -150,3 +150,18 @@ TEST_CASE("groups are named as numerics name them", "[graph][parts]") {
   CHECK(contains(message_of<PlanError>([&] { Plan(graph, options, 0); }),
                  "leave 'in' out of Numerics::groups"));
 }
+
+TEST_CASE("an axis of few indices is shared out over as many ranks, or left to one",
+          "[graph][parts]") {
+  for (Index const extent : {0, 1, 3}) {
+    LogicalGraph graph("layer");
+    gelutanh(graph.input({.shape = {8, extent}, .axes = "in batch"}, "x")).mark_output();
+    PlanOptions options{.tile = 64, .mesh = {{"data", 4}}, .rules = ddp()};
+    int const most = extent > 0 ? static_cast<int>(extent) : 1;
+    CHECK(message_of<PlanError>([&] { Plan(graph, options, 0); })
+              .ends_with(concat(extent, " indices along 'batch' for 4 ranks of mesh axis 'data': ",
+                                "use at most ", most)));
+    options.mesh[0].size = most;
+    CHECK_NOTHROW(Plan(graph, options, 0));
+  }
+}

@@ -468,7 +468,8 @@ class HomePass {
     Index const extent = tensor.tiling.axis(d).extent();
     if (extent < parts)
       fail_rule(rule, ": '", tensor.name, "' has ", extent, " indices along '", rule.axis, "' for ",
-                parts, " ranks of mesh axis '", rule.mesh, "': use at most ", extent);
+                parts, " ranks of mesh axis '", rule.mesh, "': use at most ",
+                std::max<Index>(1, extent));
     if (std::string const why = cuts_.obstacle(plan_.nodes, t, d); !why.empty())
       fail_rule(rule, ": '", tensor.name, "' has ", tiles, " tiles along '", rule.axis, "' for ",
                 parts, " ranks of mesh axis '", rule.mesh, "', since ", why);
