@@ -196,6 +196,25 @@ TEMPLATE_TEST_CASE("wait_and_retire waits for a task that accesses a region in n
   runtime.wait_all();
 }
 
+TEMPLATE_TEST_CASE("a retired region holds its bytes until all of its tasks have ended",
+                   "[runtime][reordered]", test::Threads, Ring) {
+  for (Access const access : {Access::read, write_disjoint}) {
+    CAPTURE(name_of(access));
+    Gate gate;
+    TestType runtime(RuntimeOptions{2, false, false});
+    auto const buffer = written(runtime, 64);
+    auto const region = runtime.region(buffer, {0, 32, {}});
+    (void)hold(runtime, gate, region, access);
+    runtime.wait(submit(runtime, look_codelet, region, access));  // the last one, but not alone
+    runtime.retire(region);
+    (void)runtime.region(buffer, {32, 32, {}});  // ends the records that nothing uses
+    Event const writer = submit(runtime, look_codelet, buffer, Access::write);
+    for (int i = 0; i < 100; ++i) CHECK_FALSE(runtime.done(writer));
+    gate.token.complete();
+    runtime.wait_all();
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("a task in no order holds its buffer, however many others there are",
                         "[runtime][reordered]", Threaded) {
   Gate gate;

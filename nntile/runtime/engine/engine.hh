@@ -195,9 +195,7 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
     dependences_.each_unordered(buffer,
                                 [this](support::TaskReference const& task) { wait_for(task); });
   }
-  bool is_unused(support::Buffer const& buffer) const {
-    return events_.has_ended(static_cast<std::uint64_t>(buffer.last_use));
-  }
+  bool is_unused(support::Buffer const& buffer) const { return dependences_.is_idle(buffer); }
 
   template <class Take> DataHandle make(Take take) {
     dependences_.prepare(buffers_.count());
