@@ -97,3 +97,23 @@ TEMPLATE_TEST_CASE("a task that another one of a body makes ready wakes a sleepi
     CHECK(ran);
   }
 }
+
+TEMPLATE_LIST_TEST_CASE("a body that sleeps calls a poll that another thread registers",
+                        "[runtime][nesting]", NestingRuntimes) {
+  TestType runtime(RuntimeOptions{.workers = 1});
+  TokenKeeper keeper;
+  std::thread other([&] {
+    Completion const token = keeper.at(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the body may be asleep by then
+    token.poll([](void*, Completion its) { return its.complete(), true; }, nullptr);
+  });
+  bool ended = false;
+  runtime.orchestrate([&](auto& nested) {
+    submit(nested, keep_codelet, {}, &keeper);
+    nested.wait_all();
+    ended = true;
+  });
+  runtime.wait_all();
+  other.join();
+  CHECK(ended);
+}

@@ -92,7 +92,8 @@ template <class E> class Nests {
   template <class Over> void sleep(Nest<E> const& nest, Over over) {
     Lock guard(mutex_);
     if (over() || find(&nest) != ready_.size()) return;
-    if (engine_.tokens_.polls() == 0) return changed_.wait(guard);
+    // A token that is out may be given a poll by any thread, which this would not hear of.
+    if (engine_.tokens_.outstanding() == 0) return changed_.wait(guard);
     bool woken = false;
     (void)changed_.wait_for(guard, nap_ns, [&] { return std::exchange(woken, true); });
   }
