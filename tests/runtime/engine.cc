@@ -217,6 +217,33 @@ TEMPLATE_TEST_CASE("a task that submits or waits is refused, since tasks do not 
   runtime.wait_all();
 }
 
+TEST_CASE("a task on the thread of a device is refused what any task is", "[runtime][engine]") {
+  struct OnDevices : ThreadExecutor {
+    OnDevices() : ThreadExecutor({2, true, false}) {}
+    Workers workers() const { return {.cpu = 0, .cuda = 2}; }
+  };
+  struct Call {
+    Engine<OnDevices>* runtime;
+    std::atomic<bool> submitted{false}, refused{false}, over{false};
+  };
+  static constexpr Codelet nested{
+      "nested", +[](KernelCall const& call) noexcept -> Status {
+        auto& its = **static_cast<Call* const*>(call.arguments);
+        while (!its.submitted) std::this_thread::yield();
+        its.refused = contains(message_of<LifetimeError>([&] { (void)its.runtime->allocate(8); }),
+                               "inside a task");
+        its.over = true;
+        return {};
+      }};
+  Engine<OnDevices> runtime;
+  Call call{&runtime};
+  submit(runtime, nested, {}, &call);
+  call.submitted = true;  // and so the driver is in no call
+  while (!call.over) std::this_thread::yield();
+  CHECK(call.refused);
+  runtime.wait_all();
+}
+
 TEST_CASE("another thread may take over driving", "[runtime][engine]") {
   Four runtime;
   auto const a = cell(runtime, 1);

@@ -70,8 +70,8 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
   explicit Engine(Arguments&&... arguments)
       : driver_helps_((check(arguments) && ...)),
         executor_(std::make_unique<X>(static_cast<Arguments&&>(arguments)...)),
-        thread_(executor_->workers().cpu, &link_->driver()),
-        workspaces_(bodies(executor_->workers())) {}
+        thread_(bodies(executor_->workers()), &link_->driver()),
+        workspaces_(static_cast<std::size_t>(bodies(executor_->workers()))) {}
   /// Hands the options to the executor, what follows to the device. Throws likewise.
   template <class... Arguments>
   requires D::exists && std::constructible_from<X, RuntimeOptions const&> &&
@@ -80,8 +80,8 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
       : driver_helps_(check(options)),
         executor_(std::make_unique<X>(options)),
         devices_(static_cast<Arguments&&>(device)...),
-        thread_(executor_->workers().cpu, &link_->driver()),
-        workspaces_(bodies(executor_->workers())) {}
+        thread_(bodies(executor_->workers()), &link_->driver()),
+        workspaces_(static_cast<std::size_t>(bodies(executor_->workers()))) {}
   /// Waits for all tasks; never throws. In a process that was forked since, where the executor's
   /// threads are not, it waits for nothing, and keeps the child's copies of executor and buffers.
   ~Engine() {
@@ -164,8 +164,10 @@ class Engine : public support::StorageCalls<Engine<X, D>>, public Orchestrates<E
       return !support::check_options(argument, "engine").own_driver;
     return true;
   }
-  static std::size_t bodies(Workers const& workers) {
-    return workers.cpu < 1 ? 1 : static_cast<std::size_t>(workers.cpu);
+  /// Threads that run bodies at a time, those of devices among them.
+  static int bodies(Workers const& workers) {
+    int const all = workers.cpu + workers.cuda;
+    return all < 1 ? 1 : all;
   }
   support::StorageSource source() noexcept {
     if constexpr (StoringExecutor<X> && !D::exists) {
