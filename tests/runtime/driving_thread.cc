@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <span>
 #include <sstream>
@@ -149,6 +150,29 @@ TEST_CASE("more threads inside tasks than announced do no harm", "[runtime][driv
       while (inside != 20) std::this_thread::yield();
     });
   for (std::thread& worker : workers) worker.join();
+  CHECK(may_drive(thread));
+}
+
+TEST_CASE("a worker that is inside many tasks at a time leaves room for others",
+          "[runtime][driving_thread]") {
+  DrivingThread thread(2);
+  std::atomic<bool> deep{false}, over{false};
+  std::thread nested([&] {
+    std::deque<DrivingThread::InTask> tasks;  // each inside the one before
+    for (int i = 0; i < 100; ++i) tasks.emplace_back(thread);
+    deep = true;
+    while (!over) std::this_thread::yield();
+    while (!tasks.empty()) tasks.pop_back();
+  });
+  while (!deep) std::this_thread::yield();
+  bool drives = true;
+  std::thread([&] {
+    DrivingThread::InTask const task(thread);
+    drives = may_drive(thread);
+  }).join();
+  over = true;
+  nested.join();
+  CHECK_FALSE(drives);
   CHECK(may_drive(thread));
 }
 

@@ -292,15 +292,15 @@ class alignas(64) DrivingThread {
   }
 
   /// Writes the calling thread into a slot, at its own one if that is free; null when more threads
-  /// run bodies than said.
+  /// run bodies than said, or where a body around this one has done so: bodies that wait nest deep.
   std::atomic<std::uintptr_t>* claim() noexcept {
     std::uintptr_t const me = detail::this_thread();
     std::size_t const first = (me >> 6) * 0x9e3779b97f4a7c15u >> 32;
     for (std::size_t i = 0; i < slots_; ++i) {
       auto& slot = in_tasks_[(first + i) & (slots_ - 1)].thread;
-      std::uintptr_t empty = 0;
-      if (slot.load(std::memory_order_relaxed) == 0 &&
-          slot.compare_exchange_strong(empty, me, std::memory_order_relaxed))
+      std::uintptr_t thread = slot.load(std::memory_order_relaxed);
+      if (thread == me) return nullptr;
+      if (thread == 0 && slot.compare_exchange_strong(thread, me, std::memory_order_relaxed))
         return &slot;
     }
     return nullptr;
