@@ -24,6 +24,26 @@ concept LinkedRuntime = Runtime<R> && requires(R& runtime, typename R::Handle ha
   runtime.wait_and_retire(handle);
 };
 
+namespace detail {
+
+/// Waits for a buffer's tasks and retires it, so that adopted memory may go, by what the runtime
+/// has. No lock waits for the readers of memory that is only read: then all tasks are waited for.
+template <Runtime R> void wait_and_retire(R& runtime, typename R::Handle handle) {
+  if constexpr (requires { runtime.wait_and_retire(handle); }) {
+    runtime.wait_and_retire(handle);
+  } else {
+    try {
+      (void)runtime.lock(handle, Access::write);
+      runtime.unlock(handle);
+    } catch (ValueError const&) {
+      runtime.wait_all();
+    }
+    runtime.retire(handle);
+  }
+}
+
+}  // namespace detail
+
 /// A runtime, or none. Where it models LinkedRuntime, its end is noticed, and nothing here that is
 /// for destructors throws or depends on the thread; elsewhere the runtime outlives it. Cost: a
 /// count up and down for each copy, a load for each use.
@@ -73,15 +93,7 @@ template <RequiredRuntime R> class RuntimeRef {
   /// The same, but waits for the handle's tasks: a call that drives, on any thread, which waits for
   /// its turn. Inside a task nothing can be waited for: as `retire`.
   void wait_and_retire(Handle const& handle) const noexcept {
-    bool const waited = in_turn([&] {
-      if constexpr (LinkedRuntime<R>) {
-        runtime_->wait_and_retire(handle);
-      } else {
-        (void)runtime_->lock(handle, Access::write);
-        runtime_->unlock(handle);
-        runtime_->retire(handle);
-      }
-    });
+    bool const waited = in_turn([&] { detail::wait_and_retire(*runtime_, handle); });
     if (!waited) retire(handle);
   }
   /// Leaves a name to the tasks before; without a link it ends here.

@@ -8,6 +8,8 @@
 
 #include "nntile/runtime/adaptors/check.hh"
 #include "nntile/runtime/adaptors/record.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
+#include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/support/adopted_ranges.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
@@ -84,6 +86,47 @@ TEMPLATE_LIST_TEST_CASE("memory is adopted again once its handle has ended", "[r
     test::submit(runtime, step_codelet, {{handle, Access::update}}, 1);
     runtime.wait_and_retire(handle);
   }
+}
+
+/// Models ReadOnlyRuntime alone, beside Runtime.
+struct Bare {
+  using Handle = Ring::Handle;
+  explicit Bare(RuntimeOptions const& options) : ring(options) {}
+  Handle allocate(std::size_t bytes, Place place, Lifetime lifetime) {
+    return ring.allocate(bytes, place, lifetime);
+  }
+  Handle adopt(std::span<std::byte> bytes, Place place, Release release) {
+    return ring.adopt(bytes, place, release);
+  }
+  Handle adopt(std::span<std::byte const> bytes, Place place, Release release) {
+    return ring.adopt(bytes, place, release);
+  }
+  void retire(Handle handle) { ring.retire(handle); }
+  Event submit(Task<Handle> const& task) { return ring.submit(task); }
+  void wait(Event event) { ring.wait(event); }
+  bool done(Event event) { return ring.done(event); }
+  void wait_all() { ring.wait_all(); }
+  std::span<std::byte> lock(Handle handle, Access access) { return ring.lock(handle, access); }
+  void unlock(Handle handle) { ring.unlock(handle); }
+  Workers workers() const { return ring.workers(); }
+  Ring ring;
+};
+static_assert(ReadOnlyRuntime<Bare> && !LinkedRuntime<Bare>);
+
+TEMPLATE_TEST_CASE("the end of who lends const memory waits for its readers", "[runtime][adopt]",
+                   Ring, Check<Ring>, Transcribe<Ring>, Record<Check<Ring>>, Bare) {
+  static constexpr Codelet look{"look", +[](KernelCall const& call) noexcept -> Status {
+                                  **static_cast<bool* const*>(call.arguments) = true;
+                                  return {};
+                                }};
+  TestType runtime(RuntimeOptions{.workers = 1});  // which runs nothing before it is waited for
+  long const value = 7;
+  RuntimeRef<TestType> const lender(runtime);
+  auto const handle = runtime.adopt(std::as_bytes(std::span(&value, 1)), host, {});
+  bool has_read = false;
+  test::submit(runtime, look, {{handle, Access::read}}, &has_read);
+  lender.wait_and_retire(handle);
+  CHECK(has_read);
 }
 
 TEST_CASE("adaptors take const bytes as their runtimes do", "[runtime][adopt]") {

@@ -64,6 +64,13 @@ template <Runtime R> class Check {
     buffer.retired = true;
   }
 
+  void wait_and_retire(Handle handle) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "wait_and_retire");
+    detail::WatchedBuffer& buffer = watched(handle, "wait_and_retire");
+    detail::wait_and_retire(runtime_, handle.inner);
+    buffer.retired = true;
+  }
+
   Event submit(Task<Handle> const& task) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "submit");
     std::vector<Use<typename R::Handle>> uses;

@@ -69,7 +69,7 @@ template <Runtime R> class Forward {
     return runtime_.here();
   }
   void wait_and_retire(Handle handle)
-  requires LinkedRuntime<R> {
+  requires requires(R& inner) { inner.wait_and_retire(handle); } {
     runtime_.wait_and_retire(handle);
   }
   Workers workers() const { return runtime_.workers(); }

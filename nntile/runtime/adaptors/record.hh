@@ -91,7 +91,7 @@ template <Runtime R> class Record : public Forward<R> {
     ++counts_.retires;
   }
   void wait_and_retire(Handle handle)
-  requires LinkedRuntime<R> {
+  requires requires(R& inner) { inner.wait_and_retire(handle); } {
     [[maybe_unused]] auto const inside = detail::drive(this->inner(), "wait_and_retire");
     Base::wait_and_retire(handle);
     ++counts_.retires;

@@ -13,6 +13,7 @@
 #include "nntile/runtime/archetype.hh"
 #include "nntile/runtime/orchestrate.hh"
 #include "nntile/runtime/regions.hh"
+#include "nntile/runtime/runtime_ref.hh"
 #include "nntile/runtime/transcript.hh"
 
 namespace nntile {
@@ -77,6 +78,13 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   void retire(Handle handle) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "retire");
     calls_.retire(runtime_, handle);
+  }
+
+  void wait_and_retire(Handle handle) {
+    [[maybe_unused]] auto const inside = detail::drive(runtime_, "wait_and_retire");
+    calls_.make_room();
+    detail::wait_and_retire(runtime_, handle.inner);
+    calls_.note({.kind = Kind::retire, .buffer = handle.number});
   }
 
   Event submit(Task<Handle> const& task) {

@@ -144,12 +144,7 @@ class FacadeOf : public Base {
     else
       return true;
   }
-  void wait_and_retire(Handle handle) override {
-    if constexpr (linked)
-      runtime_.wait_and_retire(handle);
-    else
-      Base::wait_and_retire(handle);
-  }
+  void wait_and_retire(Handle handle) override { detail::wait_and_retire(runtime_, own(handle)); }
 
   Program record(std::span<ProgramTask const> tasks, std::uint32_t binding_count,
                  std::span<ProgramParameter const> parameters) override {
