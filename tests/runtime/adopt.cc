@@ -140,6 +140,17 @@ TEST_CASE("adaptors take const bytes as their runtimes do", "[runtime][adopt]") 
   CHECK(recorded.counts().adopts == 1);
 }
 
+TEMPLATE_TEST_CASE("an adaptor does not follow memory that its runtime refuses", "[runtime][adopt]",
+                   Check<Serial>, Transcribe<Serial>) {
+  TestType runtime;
+  auto* const nowhere = reinterpret_cast<std::byte*>(64);
+  for (Place const place : {host, nntile::device(0)}) {
+    std::span const bytes(place == host ? nullptr : nowhere, 8);
+    CHECK_THROWS_AS(runtime.adopt(bytes, place), ValueError);
+    CHECK_THROWS_AS(runtime.adopt(std::span<std::byte const>(bytes), place), ValueError);
+  }
+}
+
 TEST_CASE("a replay that writes const bytes is refused", "[runtime][adopt]") {
   Ring runtime({.workers = 1});
   long const value = 7;

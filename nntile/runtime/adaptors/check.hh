@@ -161,12 +161,12 @@ template <Runtime R> class Check {
 
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "adopt");
-    std::uint64_t const sum = detail::checksum(bytes.data(), bytes.size());
     Handle const handle =
         watch(bytes.size(), [&] { return runtime_.adopt(bytes, place, release); });
     handle.buffer->written = true;
     handle.buffer->read_only = std::is_const_v<Byte>;
-    handle.buffer->sum = sum;
+    if (!host_reaches(place)) return handle;  // nor does anything here follow it
+    handle.buffer->sum = sum_of(bytes);
     handle.buffer->summed = true;
     return handle;
   }

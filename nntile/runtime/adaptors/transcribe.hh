@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -141,15 +142,24 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
   }
 
  private:
-  using Kind = TranscribedCall::Kind;
+  using Call = TranscribedCall;
+  using Kind = Call::Kind;
   friend struct Nesting<Transcribe>;
 
   template <class Byte> Handle adopt_any(std::span<Byte> bytes, Place place, Release release) {
     [[maybe_unused]] auto const inside = detail::drive(runtime_, "adopt");
-    return calls_.note_made({.kind = Kind::adopt,
-                             .read_only = std::is_const_v<Byte>,
-                             .contents = {bytes.begin(), bytes.end()}},
-                            [&] { return runtime_.adopt(bytes, place, release); });
+    if (!host_reaches(place))
+      throw ValueError(concat("adopt: a transcript has copies of what is adopted, and the host ",
+                              "cannot follow memory of ", to_string(place),
+                              ": allocate it there, and copy to it by a task of copy_codelet"));
+    Call call{.kind = Kind::adopt, .read_only = std::is_const_v<Byte>};
+    call.contents.resize(bytes.size());
+    std::byte* const copy = call.contents.data();
+    return calls_.note_made(std::move(call), [&] {
+      auto const handle = runtime_.adopt(bytes, place, release);
+      if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
+      return handle;
+    });
   }
 
   // First: bodies may run until the runtime has ended.
