@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "nntile/runtime/adaptors/check.hh"
+#include "nntile/runtime/adaptors/transcribe.hh"
 #include "tests/runtime/codelets.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/disk_runtimes.hh"
@@ -170,6 +172,12 @@ TEMPLATE_LIST_TEST_CASE("copies of a disk keep their order", "[runtime][disk]", 
     }
   CHECK(read(runtime, source) == expected);
   CHECK(read(runtime, results.back()) == of_last);
+}
+
+TEMPLATE_TEST_CASE("an adaptor gives the devices of its runtime", "[runtime][disk]",
+                   Check<BasicSerial<WithDisk<>>>, Transcribe<BasicSerial<WithDisk<>>>) {
+  TestType runtime(RuntimeOptions{}, small);
+  CHECK(&runtime.device() == &runtime.inner().device());
 }
 
 TEMPLATE_LIST_TEST_CASE("the host touches no memory of the disk", "[runtime][disk]",

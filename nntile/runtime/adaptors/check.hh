@@ -143,6 +143,11 @@ template <Runtime R> class Check {
     return runtime_.workspace_bytes();
   }
 
+  auto& device() noexcept
+  requires requires(R& inner) { inner.device(); } {
+    return runtime_.device();
+  }
+
   ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {
     return detail::open_scope(runtime_, lifetime, site);

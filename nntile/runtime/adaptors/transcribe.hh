@@ -141,6 +141,11 @@ template <Runtime R> class Transcribe : public detail::orchestrates_as<R, Transc
     return runtime_.workspace_bytes();
   }
 
+  auto& device() noexcept
+  requires requires(R& inner) { inner.device(); } {
+    return runtime_.device();
+  }
+
  private:
   using Call = TranscribedCall;
   using Kind = Call::Kind;
