@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <span>
 
 #include "nntile/runtime/concept.hh"

@@ -231,6 +231,25 @@ TEST_CASE("a buffer is discarded through what wraps its runtime", "[runtime][mar
   check(Transcribe<Serial>());
 }
 
+TEST_CASE("a buffer is discarded whatever its runtime throws", "[runtime][marks]") {
+  struct Odd : RuntimeArchetype {
+    bool throws = false;
+    int discarded = 0;
+    Event submit(Task<Handle> const&) { throw 7; }
+    void discard(Handle) {
+      ++discarded;
+      if (throws) throw 7;
+    }
+  };
+  Odd runtime;
+  auto const a = runtime.allocate(8, host, Lifetime::persistent);
+  for (bool const throws : {false, true}) {
+    runtime.throws = throws;
+    mark_unsubmitted(runtime, a, "a test");
+  }
+  CHECK(runtime.discarded == 2);
+}
+
 TEST_CASE("memory that is only read stays readable where no task can mark it", "[runtime][marks]") {
   auto const check = [](auto&& runtime) {
     long const value = 7;
