@@ -215,6 +215,23 @@ TEMPLATE_TEST_CASE("a retired region holds its bytes until all of its tasks have
   }
 }
 
+TEMPLATE_TEST_CASE("a task in no order holds its region's memory behind a writer of all of it",
+                   "[runtime][reordered]", test::Threads, Ring) {
+  Gate gate;
+  int released = 0;
+  std::vector<std::byte> memory(64);
+  Release const release{[](void* count) noexcept { ++*static_cast<int*>(count); }, &released};
+  TestType runtime(RuntimeOptions{2, false, false});
+  auto const buffer = runtime.adopt(std::span(memory), host, release);
+  (void)hold(runtime, gate, runtime.region(buffer, {0, 32, {}}), unordered);
+  runtime.wait(submit(runtime, look_codelet, buffer, Access::write));
+  runtime.retire(buffer);
+  runtime.wait(submit(runtime, look_codelet, written(runtime, 8), Access::read));
+  CHECK(released == 0);
+  gate.token.complete();
+  while (released == 0) runtime.wait_all();
+}
+
 TEMPLATE_LIST_TEST_CASE("a task in no order holds its buffer, however many others there are",
                         "[runtime][reordered]", Threaded) {
   Gate gate;

@@ -24,25 +24,23 @@ class DependencyMap {
   }
   /// Forgets a buffer's tasks, when its record is taken into use; after `prepare`.
   void reset(std::uint32_t index) noexcept {
-    buffers_[index].writer = {};
-    buffers_[index].readers.clear();
+    forget_order(index);
+    buffers_[index].unordered.clear();
   }
   /// Whether all tasks of a buffer have ended, and those of parts that share bytes with it.
   bool is_idle(Buffer const& buffer) const noexcept {
     bool idle = true;
     auto const look = [&](TaskReference const& task) { idle &= has_ended(task); };
     each_user(buffer, Access::write, look);
-    if (!unordered_.empty()) each_unordered(buffer, look);
+    each_unordered(buffer, look);
     return idle;
   }
   /// Calls visit(task) for each task to which the order does not apply, and which names a buffer or
   /// a part that shares bytes with it: it holds the buffer.
   template <class Visit> void each_unordered(Buffer const& buffer, Visit visit) const {
-    for (Unordered const& use : unordered_) {
-      bool names = use.index == buffer.index;
-      for (Overlap const& other : overlaps_of(buffer)) names |= use.index == other.buffer->index;
-      if (names) visit(use.task);
-    }
+    for (TaskReference const& task : buffers_[buffer.index].unordered) visit(task);
+    for (Overlap const& other : overlaps_of(buffer))
+      for (TaskReference const& task : buffers_[other.buffer->index].unordered) visit(task);
   }
   /// Calls visit(task) for each task that matters to one with this access to a buffer, or to a part
   /// of one.
@@ -64,7 +62,7 @@ class DependencyMap {
       if (writes(use.access)) continue;
       Users& users = buffers_[use.handle->index];
       users.begin_group(Access::read, join);
-      make_room(users, uses.size());
+      make_room(users.readers, uses.size());
     }
     producers_.clear();
     auto const before = [&](TaskReference const& task) { add_producer(node, task); };
@@ -106,11 +104,8 @@ class DependencyMap {
    private:
     Access kind_ = Access::read;
   };
-  using Users = LastUsers<TaskReference, Group>;
-  /// A use that is in no order, of the buffer with that index.
-  struct Unordered {
-    std::uint32_t index;
-    TaskReference task;
+  struct Users : LastUsers<TaskReference, Group> {
+    std::vector<TaskReference> unordered;  // in no order
   };
 
   /// For uses of which some are in groups, or in no order.
@@ -122,9 +117,9 @@ class DependencyMap {
       Access const order = order_of(uses, i, node.groups);
       if (is_group(order) || order == Access::read) {
         users.begin_group(order, join);
-        make_room(users, uses.size());
+        make_room(users.readers, uses.size());
       } else if (order == Access::unordered) {
-        make_unordered_room(uses.size());
+        make_room(users.unordered, uses.size());
       }
     }
     producers_.clear();
@@ -149,7 +144,7 @@ class DependencyMap {
       if (is_group(order))
         buffers_[uses[i].handle->index].enter_group(order, self);
       else if (order == Access::unordered)
-        unordered_.push_back({uses[i].handle->index, self});
+        buffers_[uses[i].handle->index].unordered.push_back(self);
       else
         enter(uses[i], self);
     }
@@ -165,7 +160,12 @@ class DependencyMap {
     buffers_[use.handle->index].enter(use.access, self);
     if (!writes(use.access)) return;
     for (Overlap const& other : overlaps_of(*use.handle))
-      if (other.covered) reset(other.buffer->index);
+      if (other.covered) forget_order(other.buffer->index);
+  }
+
+  void forget_order(std::uint32_t index) noexcept {
+    buffers_[index].writer = {};
+    buffers_[index].readers.clear();
   }
 
   [[gnu::always_inline]] void add_producer(TaskNode const& node, TaskReference const& task) {
@@ -174,27 +174,16 @@ class DependencyMap {
     task.node->seen_by = node.number;
   }
 
-  /// Room for `more` readers, by dropping those that have ended, else by doubling: amortised
+  /// Room for `more` tasks, by dropping those that have ended, else by doubling: amortised
   /// constant.
-  static void make_room(Users& users, std::size_t more) {
-    auto& readers = users.readers;
-    if (readers.capacity() - readers.size() >= more) return;
+  static void make_room(std::vector<TaskReference>& tasks, std::size_t more) {
+    if (tasks.capacity() - tasks.size() >= more) return;
     // Without readers a writer follows the last writer, which ended readers imply has ended too.
-    std::erase_if(readers, [](TaskReference const& reader) { return has_ended(reader); });
-    if (readers.capacity() < 2 * (readers.size() + more))
-      readers.reserve(2 * (readers.size() + more));
-  }
-
-  /// Room for `more` uses that are in no order: likewise.
-  [[gnu::noinline]] void make_unordered_room(std::size_t more) {
-    if (unordered_.capacity() - unordered_.size() >= more) return;
-    std::erase_if(unordered_, [](Unordered const& use) { return has_ended(use.task); });
-    if (unordered_.capacity() < 2 * (unordered_.size() + more))
-      unordered_.reserve(2 * (unordered_.size() + more));
+    std::erase_if(tasks, [](TaskReference const& task) { return has_ended(task); });
+    if (tasks.capacity() < 2 * (tasks.size() + more)) tasks.reserve(2 * (tasks.size() + more));
   }
 
   std::vector<Users> buffers_;
-  std::vector<Unordered> unordered_;
   std::vector<TaskReference> producers_;
 };
 
