@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks of an engine that submit tasks.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -216,7 +217,7 @@ template <class E> class Nest : public support::NestedCalls {
   void wait_all() {
     buffers_.check_nothing_locked();
     help_until([this] { return live_.load(std::memory_order_seq_cst) == 1; });
-    reclaim();
+    reclaim(retired_.size());
     engine_.failures_.report(first_, submitted_);
   }
   std::span<std::byte> lock(DataHandle handle, Access access) {
@@ -338,13 +339,20 @@ template <class E> class Nest : public support::NestedCalls {
     } catch (std::bad_alloc const&) {  // no memory to note it: it ends with the outer task
     }
   }
-  /// Frees what was retired, behind its tasks.
-  void reclaim() {
-    std::erase_if(retired_, [this](support::Buffer* buffer) {
-      if (!dependences_.is_idle(*buffer)) return false;
+  /// Frees what was retired, behind its tasks. Looks at so many of them, in turn: a body may have
+  /// thousands.
+  void reclaim(std::size_t looks = 16) {
+    for (looks = std::min(looks, retired_.size()); looks > 0; --looks) {
+      if (looked_ >= retired_.size()) looked_ = 0;
+      support::Buffer*& buffer = retired_[looked_];
+      if (!dependences_.is_idle(*buffer)) {
+        ++looked_;
+        continue;
+      }
       buffers_.reclaim(*buffer);
-      return true;
-    });
+      buffer = retired_.back();
+      retired_.pop_back();
+    }
   }
 
   void wait_for(support::TaskReference const& task) {
@@ -412,6 +420,7 @@ template <class E> class Nest : public support::NestedCalls {
   support::DependencyMap dependences_;
   std::vector<support::TaskReference> tasks_;  // by sequence, from `first_`
   std::vector<support::Buffer*> retired_;      // last tasks of these may not have ended
+  std::size_t looked_ = 0;                     // place in it of the next look
   support::FreeStack<Node> free_nodes_;
   std::vector<std::unique_ptr<typename E::Node[]>> chunks_;
   std::uint64_t numbers_ = 0;
