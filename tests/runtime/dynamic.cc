@@ -230,6 +230,20 @@ TEST_CASE("bindings that alias where the recording was distinct are an error",
   }
 }
 
+TEST_CASE("bindings that a program leaves out may alias any others", "[runtime][dynamic]") {
+  static constexpr Use<Binding> use[] = {{1, Access::update}};
+  static constexpr Codelet nothing{"nothing", +[](KernelCall const&) noexcept { return Status{}; }};
+  ProgramTask const task[] = {{&nothing, use, {}, {}, {}}};
+  for (char const* const name : all_names) {
+    INFO(name);
+    Any runtime(name);
+    auto const program = runtime.record(task, 4, {});
+    auto const buffer = make_buffers(runtime)[0];
+    std::array const bindings{buffer, buffer, Any::Handle{}, Any::Handle{}};
+    CHECK_NOTHROW(runtime.wait(runtime.replay(program, bindings, {})));
+  }
+}
+
 TEST_CASE("a program over handles of another type is submitted task by task",
           "[runtime][dynamic]") {
   Mixed runtime("plain", {.workers = 1});

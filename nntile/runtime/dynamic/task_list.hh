@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <numeric>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -38,13 +37,14 @@ class TaskList {
            std::span<ProgramParameter const> parameters)
       : recording_(tasks, binding_count, parameters) {}
 
-  /// Throws ValueError when the table or the block is too short, or two bindings name one buffer.
+  /// Throws ValueError when the table or the block is too short, or two bindings that are used name
+  /// one buffer.
   template <class Handle>
   requires std::has_unique_object_representations_v<Handle>
   void check(std::span<Handle const> bindings, std::span<std::byte const> block) const {
     support::check_replay(&recording_, bindings.size(), block.size());
-    std::vector<std::size_t> order(bindings.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::size_t> order;  // of those that are used
+    for (Use<Binding> const& use : recording_.binding_uses) order.push_back(use.handle);
     auto const compare = [&](std::size_t a, std::size_t b) {
       return std::memcmp(&bindings[a], &bindings[b], sizeof(Handle));
     };
