@@ -409,7 +409,7 @@ template <Runtime R> using program_t = typename detail::ProgramOf<R>::type;
 ///                 of them are the executor's own, else all but one. Constant.
 ///   on_idle(job)  runs the job every now and then on a thread that finds nothing to do, one at a
 ///                 time or several; a null job ends that.
-///   destruction   joins the threads; no job is left by then.
+///   destruction   joins the threads; a job that is left has nothing to do, and need not run.
 // clang-format on
 struct Job {
   void (*call)(void* state) noexcept = nullptr;
