@@ -205,7 +205,8 @@ template <ScopedRuntime R> class RepeatedRun {
   void end_buffer(std::uint32_t number) {
     auto const& [root, region] = parts_[number];
     buffers_[number].alive = false;
-    if (region == parts_[root].region) buffers_[root].alive = false;
+    bool const empty = buffers_[root].region.bytes == 0;  // it has no other region
+    if (empty || region == parts_[root].region) buffers_[root].alive = false;
   }
   Handle handle(std::uint32_t number) const {
     if (number >= buffers_.size() || !buffers_[number].handle)

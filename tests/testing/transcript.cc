@@ -252,6 +252,14 @@ TEMPLATE_TEST_CASE("a buffer that ends by a region of all of it ends once where 
   CHECK(results[0].hashes.at(0) != 0);
 }
 
+TEST_CASE("an empty buffer that ends by a region ends once where it is repeated",
+          "[testing][transcript]") {
+  Transcribe<Serial> runtime;
+  runtime.retire(runtime.region(runtime.adopt(std::span<std::byte>()), {0, 0, {}}));
+  Serial again;
+  CHECK_NOTHROW(testing::run(runtime.transcript(), again));
+}
+
 TEST_CASE("a region is unlocked under whatever handle it was asked for", "[testing][transcript]") {
   Transcribe<Serial> runtime;
   auto const buffer = runtime.allocate(16);
