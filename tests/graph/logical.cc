@@ -2,8 +2,6 @@
 #include "nntile/graph/logical.hh"
 
 #include "nntile/graph/apply.hh"
-#include "nntile/graph/draw.hh"
-#include "nntile/graph/dump_graph.hh"
 #include "nntile/ops/adamw_step.hh"
 #include "nntile/ops/add.hh"
 #include "nntile/ops/add_fiber.hh"
@@ -15,8 +13,6 @@
 #include "nntile/ops/gelutanh.hh"
 #include "nntile/ops/gemm.hh"
 #include "nntile/ops/layer_norm.hh"
-#include "nntile/ops/randn.hh"
-#include "nntile/ops/scale.hh"
 #include "nntile/ops/softmax.hh"
 #include "nntile/ops/sum_slice.hh"
 #include "tests/support/catch.hh"
@@ -271,61 +267,6 @@ TEST_CASE("flops that 63 bits do not hold are the most that they do", "[graph][l
   CHECK(graph.estimate_flops() == std::int64_t{1} << 61);
   for (int i = 1; i < 5; ++i) x = gemm(w, x);
   CHECK(graph.estimate_flops() == INT64_MAX);
-}
-
-TEST_CASE("a drawing names every tensor and op and quotes what needs it", "[graph][logical]") {
-  LogicalGraph graph("a \"graph\"");
-  gelutanh(graph.input({.shape = {8}}, "x"));
-  auto const dot = to_dot(graph);
-  CHECK(dot.find("digraph \"a \\\"graph\\\"\" {") == 0);
-  CHECK(dot.find("\"x {8} fp32\"") != std::string::npos);
-  CHECK(dot.find("t0 -> o0") != std::string::npos);
-  CHECK(dot.find("o0 -> t1") != std::string::npos);
-}
-
-TEST_CASE("a drawing has the attributes that a call gives, and all of them by the pointer",
-          "[graph][logical]") {
-  LogicalGraph graph;
-  Node const x = graph.input({.shape = {8, 4}}, "x"), w = graph.parameter({.shape = {8, 3}}, "w");
-  graph.set_phase("forward");
-  Node const y = gemm({.trans_a = true, .alpha = 0.5}, w, x);
-  scale(y);
-  auto const dot = to_dot(graph);
-  CHECK(contains(dot,
-                 "label=\"gemm\\ntrans_a=true, alpha=0.5\", tooltip=\"forward: trans_a=true, "
-                 "trans_b=false, "));
-  CHECK(contains(dot, "label=\"scale\", tooltip=\"forward: alpha=1, "));
-}
-
-TEST_CASE("a drawing leads to an op from what it reads alone", "[graph][logical]") {
-  LogicalGraph graph;
-  Node const x = graph.input({.shape = {4, 4}}, "x"), y = gemm(x, x);
-  CHECK_FALSE(contains(to_dot(graph), "t1 -> o0"));
-  gemm({.beta = 1}, x, x, y);
-  CHECK(contains(to_dot(graph), "t1 -> o1"));
-}
-
-TEST_CASE("a graph is dumped with views, phases and attributes", "[graph][logical]") {
-  LogicalGraph graph("small");
-  Node const x = graph.input({.shape = {8, "batch"}}, "x"),
-             w = graph.parameter({.shape = {8, 3, 2}}, "w");
-  Node const s = graph.state({.shape = {3}}, "s");
-  graph.set_phase("forward");
-  Node const y = gemm({.trans_a = true}, graph.slice(w, 2, 1, "part"), x).named("y");
-  sum_slice({.axis = 1, .beta = 1}, y, s);
-  y.mark_output();
-  CHECK(dump(graph) ==
-        "graph 'small': 5 tensors, 2 ops\n"
-        "tensor x fp32 {8, batch}, external\n"
-        "tensor w fp32 {8, 3, 2}, persistent, requires grad\n"
-        "tensor s fp32 {3}, persistent\n"
-        "tensor part fp32 {8, 3}, [1] of w along 2\n"
-        "tensor y fp32 {3, batch}, output\n"
-        "op 0 gemm(trans_a=true) read a part read b x write c y in forward\n"
-        "op 1 sum_slice(axis=1, beta=1) read x y update y s in forward\n");
-  LogicalGraph init("init");
-  randn({.seed = ~std::uint64_t{0}}, init.tensor({.shape = {4}}, "noise"));
-  CHECK(contains(dump(init), "op 0 randn(seed=18446744073709551615) write "));
 }
 
 TEST_CASE("an error of shapes has the attributes that the call gives", "[graph][logical]") {
