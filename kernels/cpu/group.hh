@@ -158,23 +158,24 @@ template <class V, class T> NNTILE_ALWAYS_INLINE Group<V> load_as(T const* p, Fo
           load_as<V>(p + 3 * lanes, All{})};
 }
 
-/// The CPUs on which a kernel fetches ahead of their own prefetching. Without AVX-512 (measured:
-/// Zen 3) sums of rows are 1.2 times as fast and norms' statistics 1.05 times when they do not.
+/// The kernels that fetch rows ahead of the CPU's own prefetching where there is no AVX-512: few
+/// gain by it. With AVX-512 all do, but none on AMD's CPUs, where it is in the way
+/// (nntile/DECISIONS.md, 2026-12-01).
 enum class Fetching { everywhere, with_avx512 };
 
-template <Fetching on> constexpr bool fetches() {
 #if defined(__AVX512F__)
-  return true;
+/// Asked for each fetch, which is one comparison: loops that ask once are compiled twice, and
+/// slower.
+template <Fetching> NNTILE_ALWAYS_INLINE bool fetches() { return !__builtin_cpu_is("amd"); }
 #else
-  return on == Fetching::everywhere;
+template <Fetching on> constexpr bool fetches() { return on == Fetching::everywhere; }
 #endif
-}
 
 /// Fetches what lies 4 KiB behind p + part: the row after this one, before the
 /// CPU's own prefetching has found where it begins.
 template <Fetching on = Fetching::with_avx512, class T>
 NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, Four) {
-  if constexpr (!fetches<on>()) return;
+  if (!fetches<on>()) return;
   constexpr Index line = 64 / static_cast<Index>(sizeof(T));
   T const* const at = p + 64 * line;
 #pragma GCC unroll 8
@@ -182,7 +183,7 @@ NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, Four) {
 }
 template <Fetching on = Fetching::with_avx512, class T>
 NNTILE_ALWAYS_INLINE void fetch_ahead(T const* p, All) {
-  if constexpr (fetches<on>()) __builtin_prefetch(p + 4096 / static_cast<Index>(sizeof(T)));
+  if (fetches<on>()) __builtin_prefetch(p + 4096 / static_cast<Index>(sizeof(T)));
 }
 template <Fetching on = Fetching::with_avx512, class T>
 NNTILE_ALWAYS_INLINE void fetch_ahead(T const*, First) {}

@@ -139,8 +139,10 @@ template <class T> struct LayerNormWeightBackward {
       sum_columns<T, 2>(
           args.e, args.s, {dgamma.at(j * args.ld_dgamma), dbeta.at(j * args.ld_dbeta)},
           [&](Index e, Index s, auto part, Vec<V>(&sums)[2]) __attribute__((always_inline)) {
-            __builtin_prefetch(x + (s + ahead) * args.ldx + e);
-            __builtin_prefetch(dy + (s + ahead) * args.lddy + e);
+            if (fetches<Fetching::everywhere>()) {
+              __builtin_prefetch(x + (s + ahead) * args.ldx + e);
+              __builtin_prefetch(dy + (s + ahead) * args.lddy + e);
+            }
             Vec<V> const slope = load_twice(dy + s * args.lddy + e, part);
             Vec<V> const xhat =
                 (load_twice(x + s * args.ldx + e, part) - Vec<V>(static_cast<double>(mean[s]))) *

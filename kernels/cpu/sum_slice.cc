@@ -45,7 +45,8 @@ template <class T> struct SumSlice {
         sum_columns<T, 1>(
             args.m, args.k, {y.at(to)},
             [&](Index i, Index k, auto part, Vec<V>(&sums)[1]) __attribute__((always_inline)) {
-              __builtin_prefetch(slab + k * args.whole.k + i + ahead);
+              if (fetches<Fetching::everywhere>())
+                __builtin_prefetch(slab + k * args.whole.k + i + ahead);
               sums[0] = fma(alpha, load(slab + k * args.whole.k + i, part), sums[0]);
             });
       }
