@@ -84,6 +84,16 @@ TEST_CASE("a task and its tiles are at one location", "[graph][check]") {
                "at rank 0 device 1"));
 }
 
+TEST_CASE("a plan that uses tiles of another rank is refused", "[graph][check]") {
+  auto const text = Corrupted()([](PlanData& p) {
+    for (PlannedBuffer& buffer : p.buffers) buffer.location.rank = 1;
+    for (PlannedSlot& slot : p.slots) slot.location.rank = 1;
+    for (PlannedTask& task : p.tasks) task.location.rank = 1;
+    for (MemoryReport& memory : p.memory) memory.location.rank = 1;
+  });
+  CHECK(contains(text, " at rank 1 host in the plan of rank 0"));
+}
+
 TEST_CASE("two dependent tasks in the wrong order are refused", "[graph][check]") {
   Corrupted const corrupted;
   std::uint32_t const chain = corrupted.task(

@@ -179,6 +179,9 @@ class CheckPass {
       if (!moves && !(buffer.location == task.location))
         fail(concat(label(t), " runs at ", to_string(task.location), " and uses ", tile(use.handle),
                     " at ", to_string(buffer.location)));
+      if (buffer.location.rank != plan_.rank)
+        fail(concat(label(t), " uses ", tile(use.handle), " at ", to_string(buffer.location),
+                    " in the plan of rank ", plan_.rank));
     }
   }
 
