@@ -204,8 +204,10 @@ class PlanReader {
       while (!tensor->used) ++tensor;  // as cut() has checked
       PlannedTensor& its = *tensor++;
       its.place = location(given).place;
-      if (!is_part_ || !given.find("homes")) continue;
-      for (JsonView const home : list(given, "homes")) its.homes.push_back(tile_home(home, ranks));
+      if (!is_part_ || its.storage == Storage::arena || its.storage == Storage::view) continue;
+      if (given.find("homes"))
+        for (JsonView const home : list(given, "homes"))
+          its.homes.push_back(tile_home(home, ranks));
       if (std::ssize(its.homes) != its.tiling.tile_count())
         fail("'", its.name, "' has homes of ", its.homes.size(), " tiles, and ",
              its.tiling.tile_count(), " tiles");

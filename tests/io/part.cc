@@ -235,6 +235,14 @@ TEST_CASE("a part of another graph, a cut file and wrong numbers are one error",
         "'p.json': a plan, but no rank's part of a job");
 }
 
+TEST_CASE("a part that does not say where tiles are is refused", "[io][part]") {
+  SmallJob const job("job", 1);
+  PlannedPart const part(job.graph, SmallJob::options(2), 1);
+  std::string const text = part_text(part, job.graph);
+  std::string const without = replaced(text, "\"homes\"", "\"former homes\"");
+  CHECK(part_error(without, job.graph) == "'p.json': 'job.w' has homes of 0 tiles, and 12 tiles");
+}
+
 TEST_CASE("any digit of a part that is changed is told", "[io][part][single-threaded]") {
   SmallJob const job("job", 1);
   PlannedPart const part(job.graph, SmallJob::options(2), 0);
