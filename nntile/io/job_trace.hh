@@ -12,7 +12,7 @@
 
 #include "nntile/graph/simulate_job.hh"
 #include "nntile/io/directory.hh"
-#include "nntile/io/json_text.hh"
+#include "nntile/io/trace_events.hh"
 #include "nntile/io/trace_time.hh"
 
 namespace nntile::io {
@@ -29,7 +29,7 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
     throw ValueError(concat("job_trace: times of ", simulation.times.size(), " tasks, but ",
                             parts.size(), " parts with ", tasks,
                             "; simulate these parts with `timed`"));
-  Json events = Json::array();
+  detail::TraceEvents events("ms");
   auto const meta = [&](char const* what, std::size_t rank, std::size_t row, std::string name) {
     events.push_back(Json::object({{"ph", "M"},
                                    {"name", what},
@@ -85,7 +85,7 @@ inline std::string job_trace_text(std::span<Plan const> parts, JobSimulation con
     }
     first += part.tasks().size();
   }
-  return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);
+  return std::move(events).text();
 }
 
 /// Writes it. Throws Error with path, step and reason.

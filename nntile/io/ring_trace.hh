@@ -11,7 +11,7 @@
 
 #include "nntile/core/utf8.hh"
 #include "nntile/io/directory.hh"
-#include "nntile/io/json_text.hh"
+#include "nntile/io/trace_events.hh"
 #include "nntile/io/trace_time.hh"
 #include "nntile/runtime/device_log.hh"
 #include "nntile/runtime/ring/trace.hh"
@@ -128,7 +128,7 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
   for (LoggedBytes const& of : held) origin = std::min(origin, of.time);
   auto const us = [&](std::int64_t time) { return detail::microseconds(time - origin); };
   auto const sequence = [](std::uint64_t number) { return static_cast<std::int64_t>(number); };
-  Json events = Json::array();
+  detail::TraceEvents events("ns");
   auto const name_row = [&](int row, std::string const& name) {
     events.push_back(Json::object({{"ph", "M"},
                                    {"name", "thread_name"},
@@ -220,7 +220,7 @@ inline std::string ring_trace_text(RingTrace const& trace, DeviceLog const* log 
     count(concat("heap ", name_of(heap.lifetime)), heap.time, "bytes", sequence(heap.used));
   for (LoggedBytes const& of : held)
     count(concat("memory of ", to_string(of.place)), of.time, "bytes", of.bytes);
-  return to_text(Json::object({{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}), 0);
+  return std::move(events).text();
 }
 
 /// Writes it. Throws Error with path, step and reason.

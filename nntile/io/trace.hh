@@ -12,7 +12,7 @@
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
 #include "nntile/io/directory.hh"
-#include "nntile/io/json_text.hh"
+#include "nntile/io/trace_events.hh"
 #include "nntile/io/trace_time.hh"
 
 namespace nntile::io {
@@ -32,7 +32,7 @@ inline std::string row_name(Plan const& plan, PlannedTask const& task, std::int6
 
 /// Of each place a counter of the bytes of its arena that tiles take: from the beginning of the
 /// first task of theirs that was timed to the end of the last.
-inline void add_memory(Json& events, Plan const& plan, std::span<TaskTime const> times,
+inline void add_memory(TraceEvents& events, Plan const& plan, std::span<TaskTime const> times,
                        std::int64_t origin) {
   struct Life {
     std::int64_t begin = 0, end = 0;
@@ -92,7 +92,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
                             "BindOptions{.trace = true}, and let a run end first"));
   std::int64_t origin = INT64_MAX;
   std::map<std::uint64_t, std::int64_t> threads;
-  Json events = Json::array();
+  detail::TraceEvents events("ms");
   for (std::size_t t = 0; t < times.size(); ++t) {
     if (times[t].end == 0) continue;
     origin = std::min(origin, times[t].begin);
@@ -131,7 +131,7 @@ inline std::string trace_text(Plan const& plan, std::span<TaskTime const> times)
                                    {"args", std::move(arguments)}}));
   }
   detail::add_memory(events, plan, times, origin);
-  return to_text(Json::object({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}), 0);
+  return std::move(events).text();
 }
 
 /// Writes it. Throws what trace_text does, Error with path, step and reason.

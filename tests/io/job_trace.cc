@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nntile/io/json.hh"
+#include "tests/io/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/hand_part.hh"
 #include "tests/support/message.hh"
@@ -52,6 +53,18 @@ TEST_CASE("a trace of a job has a process per rank, rows of links, and an arrow 
   CHECK(bodies == std::vector<std::string>{"work 0/0 0 2 x[0]", "send 0/2 2 1 x[0]",
                                            "receive 1/3 2.5 1 x[0]", "work 1/0 3.5 3 x[0]"});
   CHECK(arrows == std::vector<std::string>{"s 0/2 2000000000 0 1 0", "f 1/3 3499999999 0 1 0"});
+}
+
+TEST_CASE("a trace is held as its text alone", "[io][trace]") {
+  if (!allocations_watched()) return;
+  HandPart part(0, 1);
+  for (int task = 0; task < 2000; ++task) part.work(1, {update(0)});
+  std::vector<Plan> const parts{part.plan()};
+  JobSimulation const simulation = simulate(parts, TwoRanks().cluster, true);
+  std::size_t const before = held_bytes();
+  forget_allocations();
+  std::string const text = io::job_trace_text(parts, simulation);
+  CHECK(most_held_bytes() - before < 3 * text.size() + 10'000);  // while it grows, twice
 }
 
 TEST_CASE("times of a trace of a job are whole ns, so that slices follow one another",
