@@ -210,7 +210,8 @@ class TranscriptReader {
   std::vector<Use<std::uint32_t>> uses() {
     std::string_view text = word("uses");
     std::vector<Use<std::uint32_t>> result;
-    while (text != "-") {
+    if (text == "-") return result;
+    for (;;) {
       std::size_t const end = text.find(',');
       std::string_view const use = text.substr(0, end);
       std::size_t const access = use.empty() ? access_letters.npos : access_letters.find(use[0]);
@@ -218,16 +219,16 @@ class TranscriptReader {
         fail("use ", in_quotes(use), " begins with none of r, w, u, a, d, o");
       result.push_back({known_buffer(number_of<std::uint32_t>(use.substr(1), "buffer")),
                         static_cast<Access>(access)});
-      if (end == std::string_view::npos) break;
+      if (end == std::string_view::npos) return result;
       text.remove_prefix(end + 1);
     }
-    return result;
   }
 
   inplace_vector<Region::Step, Region::most_steps> steps() {
     std::string_view text = word("steps");
     inplace_vector<Region::Step, Region::most_steps> result;
-    while (text != "-") {
+    if (text == "-") return result;
+    for (;;) {
       std::size_t const end = text.find(',');
       std::string_view const step = text.substr(0, end);
       std::size_t const cross = step.find('x');
@@ -235,10 +236,9 @@ class TranscriptReader {
       if (result.size() == Region::most_steps) fail("more than ", Region::most_steps, " steps");
       result.push_back({number_of<std::size_t>(step.substr(0, cross), "count"),
                         number_of<std::size_t>(step.substr(cross + 1), "stride")});
-      if (end == std::string_view::npos) break;
+      if (end == std::string_view::npos) return result;
       text.remove_prefix(end + 1);
     }
-    return result;
   }
 
   TranscribedCall call(std::string_view name_of_call) {

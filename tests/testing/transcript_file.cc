@@ -89,6 +89,7 @@ TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcri
   CHECK(contains(line("region 0 0 8 2"), "step '2' is no count, x and stride"));
   CHECK(contains(line("region 0 0 8 2x"), "stride is '', which is no such number"));
   CHECK(contains(line("region 0 0 8 2x8,"), "step '' is no count, x and stride"));
+  CHECK(contains(line("region 0 0 8 2x8,-"), "step '-' is no count, x and stride"));
   CHECK(contains(line("region 0 0 1 2x8,2x8,2x8,2x8,2x8,2x8,2x8,2x8,2x8"), "more than 8 steps"));
   CHECK(contains(line("region 0 0 8 9999999999x9999999999"), "has more than 2^63 - 1 from"));
   CHECK(contains(line("region 0 9999999999999999999 8 -"), "at 9999999999999999999 has more than"));
@@ -106,6 +107,7 @@ TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcri
   CHECK(contains(line("submit join%2"), "codelet ends within %xx"));
   CHECK(contains(line("submit join%25 r0,x0"), "use 'x0' begins with none of r, w, u, a, d, o"));
   CHECK(contains(line("submit join%25 r0,"), "use '' begins with none of r, w, u, a, d, o"));
+  CHECK(contains(line("submit join%25 r0,-"), "use '-' begins with none of r, w, u, a, d, o"));
   CHECK(contains(line("submit join%25 r1"), "buffer 1 of 1 so far"));
   CHECK(
       contains(line("submit join%25 r0 -1 0 -1 2 0 - 0 -"), "prefetch is 2, and neither 0 nor 1"));
