@@ -44,9 +44,17 @@
 
 namespace nntile::io {
 
-inline constexpr std::size_t largest_transcript = std::size_t{1} << 32;
+inline constexpr std::size_t largest_transcript = std::size_t{1} << 32;  // bytes
 
 namespace detail {
+
+/// Throws ValueError where a transcript makes a larger file than is read.
+inline void check_transcript_file(std::string const& path, std::size_t bytes) {
+  if (bytes > largest_transcript)
+    throw ValueError(concat(path_in_quotes(path), " would have ", bytes, " bytes where at most ",
+                            largest_transcript,
+                            " are read; write down fewer calls, or adopt less memory"));
+}
 
 inline void append_hex(std::string& text, std::span<std::byte const> bytes) {
   if (bytes.empty()) text += '-';
@@ -164,9 +172,13 @@ inline Transcript transcript_of(std::string_view text, std::string_view source,
   return detail::TranscriptReader(text, source, codelets).read();
 }
 
+/// Throws what transcript_text() does, and ValueError where load_transcript() would not read so
+/// much.
 inline void save_transcript(std::string const& path, Transcript const& run,
                             std::span<NamedCodelet const> codelets) {
-  write_file(path, transcript_text(run, codelets));
+  std::string const text = transcript_text(run, codelets);
+  detail::check_transcript_file(path, text.size());
+  write_file(path, text);
 }
 inline Transcript load_transcript(std::string const& path, std::span<NamedCodelet const> codelets) {
   std::string const text = read_file(path, largest_transcript);

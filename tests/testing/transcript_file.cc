@@ -45,6 +45,14 @@ TEST_CASE("hints at a device are saved", "[testing][transcript]") {
   CHECK(io::transcript_of(text, "run", own) == run);
 }
 
+TEST_CASE("a transcript that would not be read is not written", "[testing][transcript]") {
+  CHECK_NOTHROW(io::detail::check_transcript_file("run", io::largest_transcript));
+  CHECK(message_of<ValueError>(
+            [] { io::detail::check_transcript_file("run", io::largest_transcript + 1); }) ==
+        "'run' would have 4294967297 bytes where at most 4294967296 are read; write down fewer "
+        "calls, or adopt less memory");
+}
+
 TEST_CASE("a transcript that was cut or changed is refused", "[testing][transcript]") {
   Transcribe<Serial> runtime;
   std::string const text = io::transcript_text(counters(runtime), own);
