@@ -17,19 +17,19 @@ inline Numerics checked_numerics(std::string const& graph, Numerics numerics) {
   if (!is_mode(numerics.mode))
     throw GraphError(concat("graph '", graph, "': Numerics::mode is ",
                             static_cast<int>(numerics.mode), "; exact (0) or fast (1)"));
-  for (std::size_t g = 0; g < numerics.groups.size(); ++g) {
-    AxisGroups const& each = numerics.groups[g];
+  auto& groups = numerics.groups;
+  for (AxisGroups const& each : groups)
     if (each.groups < 1)
       throw GraphError(concat("graph '", graph, "': axis '", each.axis, "' has ", each.groups,
                               " canonical groups; at least 1 is needed"));
-    for (std::size_t other = 0; other < g; ++other)
-      if (numerics.groups[other].axis == each.axis)
-        throw GraphError(concat("graph '", graph, "': axis '", each.axis,
-                                "' is listed twice in Numerics::groups, with ",
-                                numerics.groups[other].groups, " and ", each.groups));
-  }
-  std::sort(numerics.groups.begin(), numerics.groups.end(),
-            [](AxisGroups const& a, AxisGroups const& b) { return a.axis < b.axis; });
+  std::sort(groups.begin(), groups.end(), [](AxisGroups const& a, AxisGroups const& b) {
+    return a.axis != b.axis ? a.axis < b.axis : a.groups < b.groups;
+  });
+  for (std::size_t g = 1; g < groups.size(); ++g)
+    if (groups[g - 1].axis == groups[g].axis)
+      throw GraphError(concat("graph '", graph, "': axis '", groups[g].axis,
+                              "' is listed twice in Numerics::groups, with ", groups[g - 1].groups,
+                              " and ", groups[g].groups));
   return numerics;
 }
 

@@ -197,7 +197,7 @@ class GraphReader {
     JsonView const groups = get(given, "groups", JsonKind::object);
     for (JsonMember const& axis : groups.members()) {
       std::string const name = axis.key.text();
-      result.groups.push_back({name, get<int>(groups, name)});
+      result.groups.push_back({name, json_value<int>(axis.value, name, source_)});
     }
     return result;
   }

@@ -146,15 +146,19 @@ namespace detail {
 
 }  // namespace detail
 
-/// The member of an object as T. Throws FormatError that names source and key where it is missing
-/// or of another type.
+/// A member's value as T. Throws FormatError that names source and key where it is of another type.
+template <class T> T json_value(JsonView value, std::string_view key, std::string_view source) {
+  auto result = value.as<T>();
+  if (!result) detail::fail_type(value, key, source);
+  return std::move(*result);
+}
+/// The member of an object as T. Throws FormatError, also where it is missing. Cost: a pass over
+/// the object.
 template <class T> T json_field(JsonView object, std::string_view key, std::string_view source) {
   auto const found = object.find(key);
   if (!found)
     throw FormatError(concat(path_in_quotes(source), ": ", in_quotes(key), " is missing"));
-  auto value = found->as<T>();
-  if (!value) detail::fail_type(*found, key, source);
-  return std::move(*value);
+  return json_value<T>(*found, key, source);
 }
 /// The same of a member that is looked into where it stands: an array or an object, as `kind` says.
 inline JsonView json_field(JsonView object, std::string_view key, std::string_view source,
