@@ -8,23 +8,21 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/name_table.hh"
 #include "nntile/graph/spelling.hh"
 
 namespace nntile {
 
-/// Whether a name is one of a list.
-inline bool is_among(DynamicArray<std::string_view> const& names, std::string_view name) {
-  for (std::string_view const each : names)
-    if (each == name) return true;
-  return false;
-}
-
 /// The names of a graph's open dimensions, in the order in which tensors have them.
 inline DynamicArray<std::string_view> open_dims(LogicalGraph const& graph) {
   DynamicArray<std::string_view> names;
+  NameTable known;
   for (std::uint32_t t = 0; t < graph.tensor_count(); ++t)
     for (Dim const& dim : graph.tensor_at(t).spec.shape)
-      if (dim.open() && !is_among(names, dim.name())) names.push_back(dim.name());
+      if (dim.open() && !known.contains(dim.name())) {
+        known.add(dim.name(), t);
+        names.push_back(dim.name());
+      }
   return names;
 }
 
@@ -34,9 +32,14 @@ class BoundDims {
   /// Throws PlanError where a name of the graph has no number, a name is given that it lacks, or
   /// twice, or a number that is none of elements, or too large. Cost: dimensions of the graph.
   BoundDims(LogicalGraph const& graph, std::vector<BoundDim> const& given)
-      : graph_(graph), given_(given.data()), given_count_(given.size()) {
+      : graph_(graph), given_(given.data()) {
     DynamicArray<std::string_view> const names = open_dims(graph);
-    for (BoundDim const& bound : given) check(bound, names);
+    NameTable known;
+    for (std::string_view const name : names) known.add(name, 0);
+    for (BoundDim const& bound : given) {
+      check(bound, names, known);
+      numbers_.add(bound.name, static_cast<std::uint32_t>(&bound - given.data()));
+    }
     for (std::string_view const name : names)
       if (find(name) == nullptr)
         throw PlanError(concat(plan(), "dimension '", name, "' is open", missing(names)));
@@ -68,16 +71,16 @@ class BoundDims {
   std::string plan() const { return concat("plan '", graph_.name(), "': "); }
 
   BoundDim const* find(std::string_view name) const {
-    for (std::size_t i = 0; i < given_count_; ++i)
-      if (given_[i].name == name) return &given_[i];
-    return nullptr;
+    std::uint32_t const* const number = numbers_.find(name);
+    return number == nullptr ? nullptr : &given_[*number];
   }
 
-  void check(BoundDim const& bound, DynamicArray<std::string_view> const& names) const {
-    if (BoundDim const* const first = find(bound.name); first != &bound)
+  void check(BoundDim const& bound, DynamicArray<std::string_view> const& names,
+             NameTable const& known) const {
+    if (BoundDim const* const first = find(bound.name); first != nullptr)
       throw PlanError(concat(plan(), "dimension '", bound.name, "' is bound twice, to ",
                              first->extent, " and to ", bound.extent, "; list it once"));
-    if (!is_among(names, bound.name)) {
+    if (!known.contains(bound.name)) {
       std::string hint = did_you_mean(bound.name, names);
       if (names.empty()) hint = "; all of the graph's are numbers";
       if (hint.empty())
@@ -118,7 +121,7 @@ class BoundDims {
 
   LogicalGraph const& graph_;
   BoundDim const* given_;
-  std::size_t given_count_;
+  NameTable numbers_;  // of those given
 };
 
 }  // namespace nntile

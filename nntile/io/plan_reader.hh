@@ -95,7 +95,7 @@ class PlanReader {
       JsonView const dims = json_field(root_, "dims", source_, JsonKind::object);
       for (JsonMember const& dim : dims.members()) {
         std::string const name = dim.key.text();
-        options.dims.push_back({name, get<Index>(dims, name)});
+        options.dims.push_back({name, json_value<Index>(dim.value, name, source_)});
       }
     }
     plan = passes::tile(std::move(plan), graph_, options, BoundDims(graph_, options.dims));
