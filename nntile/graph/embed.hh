@@ -139,7 +139,7 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
     for (OpNode const& op : other.ops_) {
       std::vector<Node> operands;
       for (std::uint32_t const id : op.operands) operands.push_back(result.nodes_[id]);
-      set_phase(other.phases_[op.phase]);
+      set_phase(other.phase_name(op.phase));
       (void)add_op(*op.info, op.attrs.data(), op.gradient, operands);
     }
   });

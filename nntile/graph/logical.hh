@@ -16,6 +16,7 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/numerics.hh"
 #include "nntile/graph/checked_numerics.hh"
+#include "nntile/graph/name_list.hh"
 #include "nntile/graph/name_table.hh"
 #include "nntile/graph/node.hh"
 #include "nntile/graph/spelling.hh"
@@ -82,7 +83,7 @@ class LogicalGraph {
 
   /// Whether both say the same, under the same names.
   bool operator==(LogicalGraph const& other) const {
-    if (name_ != other.name_ || !(numerics_ == other.numerics_) || phases_ != other.phases_ ||
+    if (name_ != other.name_ || !(numerics_ == other.numerics_) || phases() != other.phases() ||
         phases_apart_ != other.phases_apart_ || tensors_.size() != other.tensors_.size() ||
         ops_.size() != other.ops_.size())
       return false;
@@ -188,13 +189,10 @@ class LogicalGraph {
   /// the text has control characters or is no UTF-8.
   void set_phase(std::string const& phase) {
     detail::check_text(phase, "graph '", name_, "': the name of a phase");
-    std::uint32_t number = 0;
-    while (number < phases_.size() && phases_[number] != phase) ++number;
-    if (number == phases_.size()) phases_.push_back(phase);
-    phase_ = number;
+    phase_ = phases_.place(phase);
   }
-  std::string const& phase_name(std::uint32_t phase) const { return phases_[phase]; }
-  std::vector<std::string> const& phases() const { return phases_; }
+  std::string const& phase_name(std::uint32_t phase) const { return phases()[phase]; }
+  std::vector<std::string> const& phases() const { return phases_.names(); }
 
   /// Declares that programs run phases of their choice, such as one several times before another:
   /// a plan without PlanOptions::by_phase is refused.
@@ -400,7 +398,7 @@ class LogicalGraph {
         : graph(of),
           tensors(of.tensors_.size()),
           ops(of.ops_.size()),
-          phases(of.phases_.size()),
+          phases(of.phases().size()),
           counted(of.counted_.size()),
           noted(of.noted_.size()),
           phase(of.phase_),
@@ -429,7 +427,7 @@ class LogicalGraph {
       tensor.name.swap(last.name);
       tensor.attributes.output = last.output;
     }
-    while (phases_.size() > to.phases) phases_.pop_back();
+    phases_.cut(to.phases);
     phase_ = to.phase;
     phases_apart_ = to.phases_apart;
     for (; counted_.size() > to.counted; counted_.pop_back()) {
@@ -470,7 +468,7 @@ class LogicalGraph {
   DynamicArray<Noted> noted_;      // since then
   std::size_t marks_ = 0;
   std::string prefix_;
-  std::vector<std::string> phases_{"forward"};
+  NameList phases_{"forward"};
   std::uint32_t phase_ = 0;
   bool phases_apart_ = false;
 };
