@@ -408,10 +408,16 @@ class PlanReader {
   }
 
   void read_memory(PlanData& plan) const {
-    for (JsonView const report : list(root_, "memory"))
-      plan.memory.push_back({location(report), get<Index>(report, "stored"),
-                             get<Index>(report, "arena"), get<Index>(report, "arena_lower_bound"),
+    for (JsonView const report : list(root_, "memory")) {
+      Location const at = location(report);
+      for (MemoryReport const& other : plan.memory)
+        if (other.location == at) fail("memory at ", to_string(at), " is listed twice");
+      if (plan.memory.size() == passes::CopyPass::most_places)
+        fail("memory of more than ", passes::CopyPass::most_places, " places");
+      plan.memory.push_back({at, get<Index>(report, "stored"), get<Index>(report, "arena"),
+                             get<Index>(report, "arena_lower_bound"),
                              report.find("adopted") ? get<Index>(report, "adopted") : 0});
+    }
   }
 
   void read_hints(PlanData& plan) const {

@@ -329,6 +329,19 @@ TEST_CASE("a saved plan whose slots cannot be is refused", "[io][plan]") {
                  "its report of memory lacks"));
 }
 
+TEST_CASE("a saved plan that lists memory twice, or of too many places, is refused", "[io][plan]") {
+  std::string const text = Layer().plan();
+  std::size_t const at = text.find("\"memory\": [") + 11;
+  CHECK(contains(
+      plan_error(std::string(text).insert(at, text.substr(at, text.find('}', at) + 1 - at) + ",")),
+      "memory at rank 0 host is listed twice"));
+  std::string many;
+  for (int device = 0; device < 300; ++device)
+    many += concat("{\"stored\":0,\"arena\":0,\"arena_lower_bound\":0,\"location\":{\"rank\":0,",
+                   "\"place\":\"device\",\"device\":", device, "}},");
+  CHECK(contains(plan_error(std::string(text).insert(at, many)), "memory of more than 255 places"));
+}
+
 TEST_CASE("a small plan of very many tiles is refused before they are made", "[io][plan]") {
   LogicalGraph graph("cube");
   Shape const cube{1000, 1000, 1000, 1000, 1000};
