@@ -40,7 +40,7 @@ TEST_CASE("a crash before any step of a save leaves a good checkpoint", "[io][ch
     for (; status == crashed; ++steps) {
       Scratch const scratch;
       start(scratch);
-      status = in_child([&] {
+      status = status_in_child([&] {
         int left = steps;
         Fault const fault{[&](FileStep step, std::string const&, std::size_t&) {
           if (left-- == 0) ::_exit(crashed);
@@ -200,7 +200,7 @@ TEST_CASE("a full disk while saving is named and the last checkpoint stays",
   Scratch const scratch;
   start(scratch);
   for (unsigned long limit = 0; limit < 1600; limit += 64) {
-    int const status = in_child([&] {
+    int const status = status_in_child([&] {
       rlimit const bytes{limit, limit};
       ::setrlimit(RLIMIT_FSIZE, &bytes);
       CheckpointDirectory directory(scratch.path());
@@ -221,7 +221,7 @@ TEST_CASE("a directory that cannot be written is named before anything is comput
   Scratch const scratch;
   start(scratch);
   ::chmod(scratch.path().c_str(), 0555);
-  int const status = in_child([&] {
+  int const status = status_in_child([&] {
     constexpr uid_t nobody = 65534;  // root may write everywhere
     if (::geteuid() == 0 && ::setuid(nobody) != 0) return 3;
     std::string const text = thrown([&] { CheckpointDirectory directory(scratch.path()); });
@@ -243,7 +243,7 @@ TEST_CASE("a checkpoint that cannot be looked into is an error, not passed over"
   ::chmod(scratch.path().c_str(), 0755);
   std::string const newest = scratch / "step-0000000200";
   ::chmod(newest.c_str(), 0);
-  int const status = in_child([&] {
+  int const status = status_in_child([&] {
     constexpr uid_t nobody = 65534;  // root may read every directory
     if (::geteuid() == 0 && ::setuid(nobody) != 0) return 3;
     std::string const refused = "step-0000000200/manifest.json': Permission denied; give";

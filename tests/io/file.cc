@@ -97,7 +97,7 @@ TEST_CASE("a full disk is an error that says so", "[io][file]") {
 
 TEST_CASE("a file size limit is an error and not a signal", "[io][file]") {
   Scratch const scratch;
-  CHECK(in_child([&] {
+  CHECK(status_in_child([&] {
           rlimit const limit{4096, 4096};
           ::setrlimit(RLIMIT_FSIZE, &limit);
           File file = File::create(scratch / "a");
@@ -218,7 +218,7 @@ TEST_CASE("a process that was forked leaves its parent's files and locks alone",
   Scratch const scratch;
   std::optional<PendingFile> file(std::in_place, scratch / "a");
   std::optional<DirectoryLock> lock(std::in_place, scratch.path());
-  CHECK(in_child([&] { return file.reset(), lock.reset(), 0; }) == 0);
+  CHECK(status_in_child([&] { return file.reset(), lock.reset(), 0; }) == 0);
   CHECK_NOTHROW(file->commit());
   CHECK_THROWS_AS(DirectoryLock(scratch.path()), Error);
 }

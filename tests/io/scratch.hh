@@ -70,7 +70,7 @@ template <class E = Error, class Call> std::string thrown(Call call) {
 
 /// Runs `body` in a child process that shares nothing; returns its exit status, 128 + the signal
 /// when one ended it.
-template <class Body> int in_child(Body body) {
+template <class Body> int status_in_child(Body body) {
   pid_t const child = ::fork();
   if (child == 0) {
     int status = 99;

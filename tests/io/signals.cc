@@ -8,14 +8,14 @@
 #include "tests/support/catch.hh"
 
 using gpt2::EndSignals;
-using nntile::test::in_child;
+using nntile::test::status_in_child;
 
 namespace {
 
 /// In a child: takes signals where `ignored` is ignored, and raises one. Returns whether that asks
 /// for an end.
 bool asks(int raised, int ignored = 0) {
-  int const status = in_child([&] {
+  int const status = status_in_child([&] {
     for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
     if (ignored != 0) std::signal(ignored, SIG_IGN);
     EndSignals::take(true);
@@ -36,7 +36,7 @@ TEST_CASE("Ctrl-C, SIGTERM, SIGHUP and SIGPIPE ask for an end", "[io][signals]")
 }
 
 TEST_CASE("a pipe without a reader asks once, however much is printed", "[io][signals]") {
-  CHECK(in_child([] {
+  CHECK(status_in_child([] {
           EndSignals::take(true);
           std::raise(SIGPIPE);
           timespec const second{1, 0};
@@ -55,7 +55,7 @@ TEST_CASE("a signal that was ignored stays so, and the others ask", "[io][signal
 }
 
 TEST_CASE("a command is heard where a parent had children ignored", "[io][signals]") {
-  CHECK(in_child([] {
+  CHECK(status_in_child([] {
           std::signal(SIGCHLD, SIG_IGN);
           bool const heard = gpt2::output_of("echo text") == "text\n";
           bool const failed = gpt2::output_of("echo text; false").empty();
