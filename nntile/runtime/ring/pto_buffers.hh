@@ -138,14 +138,11 @@ template <class Ring> class Buffers {
     return range->block;
   }
 
-  /// As if the buffer had never been: but what the runtime gave may lie where another has ended.
+  /// As if the buffer had never been.
   void forget(Index index) {
     ring_.retire(map_[index].handle);
     leave_scope(map_[index]);
-    if (map_[index].origin == Origin::allocated)
-      map_.end(index);
-    else
-      map_.remove(index);
+    map_.remove(index);
   }
   /// Forgets memory of the caller's that only tasks have named.
   void forget_noticed() {
