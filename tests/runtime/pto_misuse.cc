@@ -207,6 +207,22 @@ TEST_CASE("a refused task leaves nothing behind", "[runtime][pto_misuse]") {
   CHECK(pto_wait_all(pto) == PTO_OK);
 }
 
+TEST_CASE("memory that a refused task was given is the caller's when malloc gives it next",
+          "[runtime][pto_misuse]") {
+  PtoProgram const pto(1);
+  std::vector<TaskParam> params(PTO_MAX_PARAMS - 1, PtoProgram::output(3000));
+  params.push_back({PARAM_INPUT, nullptr, 8, {}, nullptr});
+  CHECK(pto_submit_task(pto, PtoProgram::step, WORKER_CPU, params.data(), PTO_MAX_PARAMS) ==
+        -PTO_BAD_VALUE);
+  pto_clear_error(pto);
+  std::vector<std::vector<long>> own;
+  for (int i = 0; i < 60; ++i) {
+    own.emplace_back(375);
+    CHECK(pto.submit(PtoProgram::set, {{PARAM_OUTPUT, own.back().data(), 8}}, 3) >= 0);
+  }
+  CHECK(pto_wait_all(pto) == PTO_OK);
+}
+
 TEST_CASE("scopes end as often as they begin", "[runtime][pto_misuse]") {
   PtoProgram const pto(2);
   pto_scope_end(pto);
