@@ -68,7 +68,7 @@ TEST_CASE("what a communicator fails with can be asked from any thread", "[comm]
     auto const from = tasks.make(4, 1), to = tasks.allocate(4), large = tasks.allocate(8);
     tasks.send(from, {0, 8}, 4);
     CHECK_THROWS_AS(runtime.wait(tasks.receive(large, {0, 8}, 8)), TaskError);
-    CHECK(engine.broken() == "");  // a message of the wrong size is told to both
+    CHECK(engine.broken() == "");  // both sides fail by the size of the message
     (posts ? comm.posts : comm.tests) = true;
     Event const sent = tasks.send(from, {0, 9}, 4), received = tasks.receive(to, {0, 9}, 4);
     CHECK_THROWS_AS(runtime.wait(sent), TaskError);

@@ -339,7 +339,7 @@ template <class E> class Nest : public support::NestedCalls {
     } catch (std::bad_alloc const&) {  // no memory to note it: it ends with the outer task
     }
   }
-  /// Frees what was retired, behind its tasks. Looks at so many of them, in turn: a body may have
+  /// Frees retired buffers whose tasks have ended, among the next `looks`, since a body may have
   /// thousands.
   void reclaim(std::size_t looks = 16) {
     for (looks = std::min(looks, retired_.size()); looks > 0; --looks) {
