@@ -73,4 +73,5 @@ def main():
         need('on the King James Bible' in text and not said, f'--help: {text}')
 
 
-main()
+if __name__ == "__main__":
+    main()

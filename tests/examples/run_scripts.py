@@ -12,6 +12,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import usage
+from quickstart import need, program
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAY = 'echo "$(basename "$0")|$*"'
@@ -26,16 +27,8 @@ echo '{"name": "core/box", "result": "OK"}' >build/meson-logs/release.json
 exit """
 
 
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
-
-
-def program(path, text):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\n{text}\n')
-    path.chmod(0o755)
+def shell(path, text):
+    program(path, f'#!/bin/sh\n{text}\n')
 
 
 def main():
@@ -48,14 +41,14 @@ def main():
                 'tests/count.py', 'tests/usage.py':
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(SOURCE / name, root / name)
-        program(root / 'bin/meson', '')
+        shell(root / 'bin/meson', '')
         for bench in 'gpt2', 'gemm':
-            program(root / 'build/bench' / f'bench_{bench}', SAY)
+            shell(root / 'build/bench' / f'bench_{bench}', SAY)
         (root / 'build/build.ninja').touch()
         environment = {**os.environ, 'PATH': f'{root}/bin:{os.environ["PATH"]}'}
 
         def call(script, *words, ninja):
-            program(root / 'bin/ninja', ninja)
+            shell(root / 'bin/ninja', ninja)
             return subprocess.run([root / script, *words], cwd=elsewhere, env=environment, capture_output=True, text=True)
 
         done = call('bench/run', '--out', 'mine', '--torch', 'an environment/python', '--llmc', '/b/train', 'gpt2', ninja=TARGETS)
@@ -75,7 +68,7 @@ def main():
         done = call('tests/run', 'build', ninja='')
         need('== build failed' not in done.stdout, f'and no other one: {done.stdout}')
         for status, counted in ('0', '1 passed, 0 failed'), ('137', '1 passed, 1 failed'):
-            program(root / 'bin/meson', ENDS + status)
+            shell(root / 'bin/meson', ENDS + status)
             done = call('tests/run', 'release', ninja='')
             need(done.stdout.splitlines()[-1] == f'{counted}, 0 skipped', f'tests that end with {status}: {done.stdout}')
 
