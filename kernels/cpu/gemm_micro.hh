@@ -40,6 +40,19 @@ NNTILE_ALWAYS_INLINE void fma_into(Vec<double>& c, Vec<double> a, Vec<double> b)
 #endif
 }
 
+/// fma_into, of which the upper half of the lanes is not wanted: of 512 bits they become 0. A CPU
+/// that takes 512 bits in two passes then takes one.
+template <class T> NNTILE_ALWAYS_INLINE void fma_into_half(Vec<T>& c, Vec<T> a, Vec<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>)
+    asm("vfmadd231ps %t2, %t1, %t0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
+  else
+    asm("vfmadd231pd %t2, %t1, %t0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
+#else
+  fma_into(c, a, b);
+#endif
+}
+
 /// Start of a chain: 0, C, or beta C; `added`: 0, and C is added to its end.
 enum class Start : std::uint8_t { zero, stored, scaled, added };
 
@@ -144,7 +157,8 @@ void compute_tile(TileCall<T> const& call) {
     }
   }
 
-  auto const chains = [&](auto part) __attribute__((always_inline)) {  // of A's last register
+  // `part` is of A's last register, `half`: its lower half holds all of it.
+  auto const chains = [&](auto part, auto half) __attribute__((always_inline)) {
     // Fetched `ahead` steps before their use. The tile is multiplied in as many stretches as the
     // next one has columns, so that what that needs arrives evenly.
     constexpr int a_ahead = 16, b_ahead = 32;
@@ -166,7 +180,11 @@ void compute_tile(TileCall<T> const& call) {
         T const* const y = layout == Layout::columns ? apart.from(b.at(u), j) : b.at(u) + j;
         V const broadcast(static_cast<double>(*y));
 #pragma GCC unroll 16
-        for (int i = 0; i < vectors; ++i) fma_into(c[j][i], x[i], broadcast);
+        for (int i = 0; i < vectors - 1; ++i) fma_into(c[j][i], x[i], broadcast);
+        if constexpr (decltype(half)::value)
+          fma_into_half(c[j][vectors - 1], x[vectors - 1], broadcast);
+        else
+          fma_into(c[j][vectors - 1], x[vectors - 1], broadcast);
       }
     };
     Index left = call.k;
@@ -204,12 +222,16 @@ void compute_tile(TileCall<T> const& call) {
   };
   // Masked loads cost nothing with 512 bits; with 256 they do.
   First const rest{call.rows - (vectors - 1) * lanes};
+  constexpr std::false_type whole;
+  constexpr bool wide = lanes * sizeof(T) == 64;
   if constexpr (rows == Rows::panel)
-    chains(All{});
-  else if (lanes * sizeof(T) < 64 && rest.count == lanes)
-    chains(All{});
+    chains(All{}, whole);
+  else if (!wide && rest.count == lanes)
+    chains(All{}, whole);
+  else if (wide && 2 * rest.count <= lanes)
+    chains(rest, std::bool_constant<wide>{});
   else
-    chains(rest);
+    chains(rest, whole);
 
   if (call.start == Start::added)
     detail::for_each_accumulator<vectors, columns>(
