@@ -116,6 +116,12 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
     }
   }
 
+  /// Lets every task run on by itself, and empties the group.
+  void detach_all() noexcept {
+    for (TaskHandle<R>& task : tasks_) task.detach();
+    tasks_.clear();
+  }
+
   /// Tasks added since the last `wait_all`.
   std::size_t size() const noexcept { return tasks_.size(); }
   bool empty() const noexcept { return tasks_.empty(); }

@@ -254,7 +254,8 @@ concept OperandBeside = EagerOperand<X> && EagerOperand<First> && X::is_tile == 
                         std::same_as<typename X::runtime_type, typename First::runtime_type>;
 
 /// Submits an op on tiles, which is one task, or on tensors, which is a task for each tile of it,
-/// and returns what to wait for: a TaskHandle, or a TaskGroup.
+/// and returns what to wait for: a TaskHandle, or a TaskGroup. Where it throws, tasks that it has
+/// submitted run on by themselves.
 template <OpStruct Op, EagerOperand First, OperandBeside<First>... Rest>
 auto apply_async(Op, typename Op::Attrs const& attrs, ExecutionContext const& context,
                  First const& first, Rest const&... rest) {
@@ -266,9 +267,14 @@ auto apply_async(Op, typename Op::Attrs const& attrs, ExecutionContext const& co
     return TaskHandle<R>(first.runtime(), task);
   } else {
     TaskGroup<R> group;
-    submit_op<R>(
-        op_info<Op>, &attrs, operands, [&](Event event) { group.add({first.runtime(), event}); },
-        context);
+    try {
+      submit_op<R>(
+          op_info<Op>, &attrs, operands, [&](Event event) { group.add({first.runtime(), event}); },
+          context);
+    } catch (...) {
+      group.detach_all();  // a submission does not wait, as for a token that its caller has
+      throw;
+    }
     return group;
   }
 }

@@ -367,3 +367,28 @@ TEST_CASE("eager steps live in a heap of a step's size", "[tile][lifetime]") {
   CHECK(ring.stats().step.growths == 0);
   CHECK(ring.stats().step.peak <= 4096);
 }
+
+TEMPLATE_LIST_TEST_CASE("an op on tensors that is refused amid its tiles waits for none of them",
+                        "[tile][lifetime]", AllRuntimes) {
+  TestType runtime;
+  Tensor<float, TestType> const x(runtime, Tiling({8}, {4}), "x"), y(runtime, Tiling({8}, {4}));
+  x.write(std::vector<float>(8, 1));
+  Gate gate;
+  gate.submit_on(runtime, x.handle(0));
+  while (!gate.started) (void)runtime.done(gate.event);
+  std::atomic<bool> refused{false}, waited{false};
+  std::thread other([&] {  // ends the wait, if there is one
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!refused && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    waited = !refused;
+    gate.token.complete();
+  });
+  {
+    auto const view = x.template lock<Access::write>(1);
+    CHECK_THROWS_AS(gelutanh.async(x, y), LifetimeError);
+    refused = true;
+  }
+  other.join();
+  CHECK_FALSE(waited);
+}
