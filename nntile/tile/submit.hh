@@ -254,6 +254,18 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
       fail(tile, label, "its submission threw what is no std::exception");
     }
   }
+  /// Inside a handler, where the op's own code threw between two tasks: what it would have written
+  /// is not known, so that all its results are marked.
+  void leave_out(char const* cause) {
+    note(cause);
+    for (std::size_t o = 0; o < call_.operands.size(); ++o) {
+      if (!writes(call_.operands[o].access) || operands_[o].hidden()) continue;
+      Tiling const* const tiling = operands_[o].tiling;
+      Index const tiles = tiling != nullptr ? tiling->tile_count() : 1;
+      for (Index tile = 0; tile < tiles; ++tile)
+        mark_unsubmitted(runtime_, operands_[o].handles[tile], cause_, {operands_[o].name, tile});
+    }
+  }
   /// Throws what a submission threw, now that the tiles left out are marked.
   void finish() const {
     if (failed_ != nullptr) std::rethrow_exception(failed_);
@@ -279,9 +291,13 @@ template <Runtime R, class Collect> class SubmitTiles final : public TileVisitor
   }
   /// Inside a handler.
   void fail(TileTask const& tile, TaskLabel const& label, char const* cause) {
+    note(cause);
+    mark(tile, label);
+  }
+  void note(char const* cause) {
+    if (failed_ != nullptr) return;
     failed_ = std::current_exception();
     std::strncpy(cause_, cause, sizeof cause_ - 1);  // a std::string may throw
-    mark(tile, label);
   }
   void mark(TileTask const& tile, TaskLabel const& label) {
     for (auto const& [at, access] : tile.uses)
@@ -413,7 +429,13 @@ void submit_op(OpInfo const& op, void const* attrs, std::span<TiledOperand<R> co
       *detail::kernel_for(runtime, op, call.element, call.second, context.mode, context.isa);
   detail::SubmitTiles<R, std::remove_reference_t<Collect>> visitor(
       runtime, call, codelet, {all.data(), all.size()}, context, scratch, collect);
-  walk(call, visitor);
+  try {
+    walk(call, visitor);
+  } catch (std::exception const& error) {
+    visitor.leave_out(error.what());
+  } catch (...) {
+    visitor.leave_out("its tiles threw what is no std::exception");
+  }
   visitor.finish();
 }
 

@@ -60,6 +60,29 @@ struct Picky : OneToOne {
 };
 constexpr Call<Picky> picky{};
 
+/// y = x in the first tile; throws in the place of others: with `odd` what is no std::exception.
+struct Listed : OneToOne {
+  static constexpr char const* name = "listed";
+  struct Attrs {
+    bool odd = false;
+  };
+  static constexpr Fields fields{field<&Attrs::odd>("odd")};
+  static void tiles(Attrs const& attrs, TileRange const& all, TileSink& sink) {
+    sink.task(all);
+    if (attrs.odd) throw 42;
+    throw ValueError("listed: no second tile");
+  }
+  static constexpr Hooks<Attrs> hooks{.tiles = &tiles};
+  static Args args(Attrs const&, TileRange const& range) { return {range.extent('i')}; }
+  template <Element T>
+  requires std::same_as<T, float>
+  static void reference(Args const& args, Buffers<Listed> buffers) {
+    for (Index i = 0; i < args.n; ++i)
+      buffers.at<float>(Operand::y)[i] = buffers.at<float const>(Operand::x)[i];
+  }
+};
+constexpr Call<Listed> listed{};
+
 }  // namespace
 
 TEMPLATE_LIST_TEST_CASE("pattern 1: a detached task runs on, and its result is there",
@@ -307,4 +330,20 @@ TEST_CASE("arguments that throw what is no std::exception leave no tile as it wa
   CHECK(y.lock<Access::read>(0)[1] == 2);
   CHECK(contains(message_of<TaskError>([&] { (void)y.lock<Access::read>(1); }),
                  "tile 1 (task 2) failed: its submission threw what is no std::exception"));
+}
+
+TEST_CASE("tiles that an op does not list to the end are not read as they were before",
+          "[tile][tile]") {
+  Serial runtime;
+  Tensor<float, Serial> const x(runtime, Tiling({4}, {2}), "x"), y(runtime, Tiling({4}, {2}), "y");
+  x.write(std::vector<float>{1, 2, 3, 4});
+  y.write(std::vector<float>(4, 9));
+  CHECK(message_of<ValueError>([&] { listed(x, y); }) == "listed: no second tile");
+  CHECK(contains(message_of<TaskError>([&] { (void)y.lock<Access::read>(1); }),
+                 "failed: listed: no second tile"));
+  y.write(std::vector<float>(4, 9));
+  CHECK_THROWS_AS(listed({.odd = true}, x, y), int);
+  CHECK_THROWS_AS(y.lock<Access::read>(1), TaskError);
+  picky(x, y);
+  CHECK(y.read() == x.read());
 }
