@@ -85,12 +85,12 @@ class JoinedDims {
 }  // namespace detail
 
 /// Adds a copy of the tensors and ops of `other`: names begin with `prefix`; dtypes, attributes,
-/// views and phases are kept. A connection puts a node of this graph in the place of an input,
-/// parameter, constant or state of the same dtype and shape; an open dimension of `other` is then
-/// what it is in that node. What is not connected stays what it is, under its new name. Throws
-/// GraphError (a graph in itself, other numerics, a name that is unknown, taken or connected twice,
-/// one of a result or a view), ShapeError, TypeError, and then leaves the graph as it was. Cost:
-/// that of adding the ops.
+/// views and phases, in their order, are kept. A connection puts a node of this graph in the place
+/// of an input, parameter, constant or state of the same dtype and shape; an open dimension of
+/// `other` is then what it is in that node. What is not connected stays what it is, under its new
+/// name. Throws GraphError (a graph in itself, other numerics, a name that is unknown, taken or
+/// connected twice, one of a result or a view), ShapeError, TypeError, and then leaves the graph as
+/// it was. Cost: that of adding the ops.
 inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const& prefix,
                                     std::vector<Connection> const& connections) {
   std::string const here =
@@ -136,6 +136,7 @@ inline Embedded LogicalGraph::embed(LogicalGraph const& other, std::string const
       }
       if (tensor.attributes.output) result.outputs_.push_back(node);
     }
+    for (std::string const& phase : other.phases()) set_phase(phase);  // in their order
     for (OpNode const& op : other.ops_) {
       std::vector<Node> operands;
       for (std::uint32_t const id : op.operands) operands.push_back(result.nodes_[id]);

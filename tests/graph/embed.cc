@@ -155,6 +155,18 @@ TEST_CASE("later ops stand in the phase from before, and later names without pre
   CHECK(graph.phase_name(graph.op_at(1).phase) == "forward");
 }
 
+TEST_CASE("phases of an embedded graph keep the order in which they were set", "[graph][embed]") {
+  LogicalGraph inner("inner"), graph("outer");
+  Node const x = inner.input({.shape = {4}}, "x");
+  inner.set_phase("early");
+  inner.set_phase("late");
+  gelutanh(x);
+  inner.set_phase("early");
+  gelutanh(x);
+  graph.embed(inner, "i.", {});
+  CHECK(graph.phases() == inner.phases());
+}
+
 TEST_CASE("what does not fit is one clear error, and the graph is as it was", "[graph][embed]") {
   Layer layer;
   LogicalGraph graph("g");
