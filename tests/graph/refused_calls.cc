@@ -90,6 +90,16 @@ TEST_CASE("an axis that an op needs in one tile is not cut", "[graph][refused]")
                  "tile: axis 'vocab' must stay whole (8), an op needs it in one tile"));
 }
 
+TEST_CASE("an axis that a slice cuts into single indices has no other cuts", "[graph][refused]") {
+  Doubled of;
+  scale({.alpha = 2}, of.graph.slice(of.w, 0, 1)).mark_output();
+  CHECK(message_of<PlanError>([&] { Plan(of.graph, {.cuts = {{"row", {2}}}}); }) ==
+        "tile: axis 'row' is cut into single indices, as a slice needs it; leave its cut out, or "
+        "give it the size 1");
+  Plan const plan(of.graph, {.tile = 0, .cuts = {{"row", {1}}}});
+  CHECK(plan.tensors()[of.w.id()].tiling.grid() == Shape{4, 1});
+}
+
 TEST_CASE("gradients have none of a view of what has one", "[graph][refused]") {
   LogicalGraph graph("views");
   Node const w = graph.parameter({.shape = {4, 6}}, "w");

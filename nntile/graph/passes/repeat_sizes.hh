@@ -8,6 +8,7 @@
 
 #include "nntile/core/error.hh"
 #include "nntile/core/tiling.hh"
+#include "nntile/graph/options.hh"
 
 namespace nntile::passes {
 
@@ -31,6 +32,16 @@ inline AxisTiling repeat_sizes(std::vector<Index> const& sizes, Index extent,
   for (Index left = extent; left > 0; left -= all.back())
     all.push_back(std::min(left, sizes[all.size() % sizes.size()]));
   return AxisTiling::sizes(all);
+}
+
+/// Tiles of one index each, as a slice along the axis needs them. Throws PlanError where others are
+/// asked for.
+inline AxisTiling single_indices(Index extent, AxisCut const* asked) {
+  AxisTiling const result = AxisTiling::uniform(extent, 1);
+  if (asked != nullptr && !(repeat_sizes(asked->sizes, extent, asked->axis) == result))
+    throw PlanError(concat("tile: axis '", asked->axis, "' is cut into single indices, as a slice ",
+                           "needs it; leave its cut out, or give it the size 1"));
+  return result;
 }
 
 }  // namespace nntile::passes

@@ -330,7 +330,7 @@ class TilePass {
     }
     if (single_[root]) {
       if (whole_[root] && extent > 1) fail_sliced(root);
-      return AxisTiling::uniform(extent, 1);
+      return single_indices(extent, asked);
     }
     if (asked != nullptr && whole_[root] &&
         !(asked->sizes.size() == 1 && asked->sizes[0] >= extent))
