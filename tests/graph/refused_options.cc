@@ -109,6 +109,15 @@ TEST_CASE("a cut that is advised makes a tile for each rank", "[graph][parts]") 
   CHECK(Product().refusal(options, 0) == "(nothing was thrown)");
 }
 
+TEST_CASE("an axis is not shared out in more tiles than have numbers", "[graph][parts]") {
+  LogicalGraph graph("g");
+  gelutanh(graph.input({.shape = {Index{1} << 40}, .axes = "batch"}, "x")).mark_output();
+  PlanOptions const options{.tile = 64, .mesh = {{"data", 2}}, .rules = ddp()};
+  CHECK(message_of<PlanError>([&] { Plan(graph, options, 0); }) ==
+        "plan 'g': tiling: 1099511627776 elements in tiles of 64 make 17179869184 tiles where "
+        "4294967294 are possible: tiles of 257 elements or more would do");
+}
+
 TEST_CASE("places that are none, and room that is none, are refused", "[graph][places]") {
   Product const of;
   CHECK(of.refusal({.tile = 0, .capacity = {{device(-1), 64}}}) ==

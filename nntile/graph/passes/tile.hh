@@ -392,6 +392,7 @@ class TilePass {
     };
     Index const most = (begin(1) + wished - 1) / wished, shortest = extent - begin(ranks - 1);
     Index const tiles = std::min(most, shortest >= 64 ? shortest / 64 : shortest);
+    if (tiles > AxisTiling::most / ranks) return AxisTiling::uniform(extent, wished);  // throws
     std::vector<Index> sizes;
     for (Index rank = 0; rank < ranks; ++rank) {
       GroupCut const run{begin(rank + 1) - begin(rank), tiles};
