@@ -39,8 +39,13 @@ namespace nntile::detail {
   DynamicArray<std::string_view> names;
   for (std::size_t t = 0; t < plan.tensors().size(); ++t) {
     PlannedTensor const& tensor = plan.tensors()[t];
-    names.push_back(tensor.name);
+    bool const sums = tensor.storage == Storage::arena && tensor.base != no_id;
+    if (!sums) names.push_back(tensor.name);
     if (tensor.name != name) continue;
+    if (sums)
+      throw GraphError(concat(at, "has '", name, "' for sums of groups of '",
+                              plan.tensors()[tensor.base].name,
+                              "', which no run keeps; use that one"));
     if (!plan.used(t))
       throw GraphError(
           concat(at, "does not need '", name,

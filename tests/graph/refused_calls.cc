@@ -122,3 +122,19 @@ TEST_CASE("an embedded graph has the tensors that it had alone", "[graph][refuse
   CHECK(message_of<GraphError>([&] { (void)inside[Node()]; }) ==
         "embed: an empty Node is no tensor of the graph that was embedded");
 }
+
+TEST_CASE("sums of groups are no tensors of a graph", "[graph][refused]") {
+  LogicalGraph graph("sums", {.groups = {{"k", 4}}});
+  Node const x = graph.input({.shape = {64}, .axes = "k"}, "x");
+  sum_slice({.axis = 0}, x).named("y").mark_output();
+  Serial runtime;
+  TensorStore<Serial> store(runtime);
+  auto const compiled = compile(graph, store);
+  auto const got = [&](char const* name) {
+    return message_of<GraphError>([&] { (void)compiled.get_output<float>(name); });
+  };
+  CHECK(got("y.partial1") ==
+        "get_output: graph 'sums' has 'y.partial1' for sums of groups of 'y', which no run keeps; "
+        "use that one");
+  CHECK(got("y.partial") == "get_output: graph 'sums' has no tensor 'y.partial'");
+}
