@@ -63,10 +63,13 @@ class NameIndex {
   template <class Name>
   std::optional<std::uint32_t> find(std::string_view wanted, Name name) const {
     std::uint32_t const sought = hash_of(wanted);
-    for (auto at = std::lower_bound(places_.begin(), places_.end(), std::uint64_t{sought} << 32);
-         at != places_.end() && hash(*at) == sought; ++at)
-      if (name(number(*at)) == wanted) return number(*at);
-    return std::nullopt;
+    auto const at = std::partition_point(places_.begin(), places_.end(), [&](std::uint64_t place) {
+      if (hash(place) != sought) return hash(place) < sought;
+      return name(number(place)).compare(wanted) < 0;
+    });
+    if (at == places_.end() || hash(*at) != sought || !(name(number(*at)) == wanted))
+      return std::nullopt;
+    return number(*at);
   }
 
  private:

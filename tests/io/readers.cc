@@ -264,6 +264,29 @@ TEST_CASE("keys whose hashes agree are distinguished", "[io][readers]") {
   CHECK_THROWS_AS(parse_json(text.insert(1, R"("\u0021\u0022":1,"!\"":1,)"), "text"), FormatError);
 }
 
+TEST_CASE("a name is found among many of one hash without a look at each", "[io][readers]") {
+  // FNV-1a of 64 bits is 0 behind this text, and stays 0 for each zero byte.
+  std::string const zero = "!0IC=VloaY";
+  std::vector<std::string> texts;
+  io::detail::NameIndex index;
+  for (std::size_t i = 0; i < 256; ++i)
+    texts.push_back('"' + zero + repeated("\\u0000", 6 * (255 - i)) + '"');
+  std::size_t looks = 0;
+  auto const name = [&](std::uint32_t number) {
+    ++looks;
+    return JsonString(texts[number].data());
+  };
+  for (std::uint32_t i = 0; i < 256; ++i) index.add(name(i), i);
+  CHECK(io::detail::hash_of(name(0)) == io::detail::hash_of(zero));
+  CHECK_FALSE(index.settle(name).has_value());
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    looks = 0;
+    CHECK(index.find(zero + std::string(255 - i, '\0'), name) == i);
+    CHECK(looks < 20);
+  }
+  CHECK_FALSE(index.find(zero + '0', name).has_value());
+}
+
 TEST_CASE("refusing a file of the corpus needs at most twice its bytes", "[io][readers]") {
   if (!allocations_watched()) return;
   Scratch const scratch;
