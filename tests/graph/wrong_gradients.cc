@@ -44,6 +44,26 @@ struct Wrong {
   }
 };
 
+/// A right one, of two operands, which asks for both targets before it writes either.
+struct Both {
+  static constexpr char const* name = "both";
+  static constexpr std::span<DType const> dtypes{float_dtypes};
+  enum class Operand : std::uint8_t { x, z, y };
+  static constexpr Operands operands{{"x", "i..."}, {"z", "i..."}, {"y", "i...", Access::write}};
+  struct Attrs {};
+  struct Args {};
+  static constexpr Fields fields{};
+  static constexpr Hooks<Attrs> hooks{};
+  static constexpr char const* no_reference = "it is never run";
+  static Args args(Attrs const&, TileRange const&) { return {}; }
+  template <class Builder> static void gradient(Builder& b) {
+    GradientTarget const targets[] = {b.target(Operand::x), b.target(Operand::z)};
+    Node const dy = b.grad(Operand::y);
+    for (auto const& [node, beta] : targets)
+      b.template op<ops::Add>({.alpha = 1, .beta = beta}, dy, beta == 0 ? dy : node, node);
+  }
+};
+
 std::string refusal_of(Mistake mistake) {
   LogicalGraph graph;
   Node const w = graph.parameter({.shape = {4, 3}}, "w");
@@ -72,4 +92,11 @@ TEST_CASE("a gradient that overwrites what others added to its target is refused
           "[graph][gradient]") {
   CHECK(contains(refusal_of(Mistake::overwrites),
                  "wrong ('wrong'): its gradient overwrites 'w.grad', to which others have added"));
+}
+
+TEST_CASE("a gradient may ask for one tensor's target twice before it writes it",
+          "[graph][gradient]") {
+  LogicalGraph graph;
+  Node const w = graph.parameter({.shape = {4}}, "w");
+  CHECK_NOTHROW(add_gradients(graph, sum(Call<Both>{}(w, w))));
 }
