@@ -51,7 +51,10 @@ Codelet const* codelet_for(R const& runtime, PlannedKernel const& kernel, Isa is
 }
 
 /// The positions of a plan's buffers in the binding table of its programs: the slots of the arena,
-/// then the stored tiles that the plan uses and its rank holds, tensor by tensor.
+/// then the stored tiles that the plan uses and its rank holds, tensor by tensor, then turns:
+/// memory of no meaning, a piece for each send of an input whose tiles change with its binding,
+/// which the send writes. So it begins behind itself in the run before, as others do by the tiles
+/// that they share; the receiver tells runs apart by the order of their messages alone.
 class BindingTable {
  public:
   BindingTable() = default;
@@ -61,10 +64,47 @@ class BindingTable {
       if (plan.buffers()[b].slot != no_id) of_buffer_[b] = plan.buffers()[b].slot;
     for (PlannedTensor const& tensor : plan.tensors())
       each_stored(plan, tensor, [&](std::size_t buffer) { of_buffer_[buffer] = size_++; });
+    for (std::uint32_t t = 0; t < plan.tasks().size(); ++t) {
+      PlannedTask const& task = plan.tasks()[t];
+      if (plan.kernels()[task.kernel].kind != KernelKind::send) continue;
+      PlannedBuffer const& sent = plan.buffers()[plan.uses(task)[0].handle];
+      PlannedTensor const& tensor = plan.tensors()[sent.tensor];
+      if (tensor.is_kept() && tensor.storage != Storage::stored && sent.is_stored(plan.rank()))
+        turns_.push_back(t);
+    }
+    size_ += static_cast<std::uint32_t>(turns_.size());
+    memory_.resize(turns_.size());
   }
 
   std::uint32_t size() const { return size_; }
   std::uint32_t operator[](std::size_t buffer) const { return of_buffer_[buffer]; }
+  std::uint32_t turns() const { return static_cast<std::uint32_t>(turns_.size()); }
+
+  /// Calls visit(position, access) for the uses of a task, with its turn last.
+  template <class Visit> void each_use(Plan const& plan, std::uint32_t task, Visit visit) const {
+    for (Use<BufferId> const& use : plan.uses(plan.tasks()[task]))
+      visit(of_buffer_[use.handle], use.access);
+    auto const turn = std::lower_bound(turns_.begin(), turns_.end(), task);
+    if (turn != turns_.end() && *turn == task)
+      visit(size_ - turns() + static_cast<std::uint32_t>(turn - turns_.begin()), Access::write);
+  }
+  /// The same as a list, with the handles of `bindings`.
+  template <class Bindings, class Uses>
+  void list(Plan const& plan, std::uint32_t task, Bindings const& bindings, Uses& uses) const {
+    uses.clear();
+    each_use(plan, task,
+             [&](std::uint32_t at, Access access) { uses.push_back({bindings[at], access}); });
+  }
+  /// Adopts the memory of the turns, to be retired with `handles`.
+  template <Runtime R>
+  void bind_turns(R& runtime, DynamicArray<typename R::Handle>& handles,
+                  DynamicArray<typename R::Handle>& bindings) {
+    for (std::uint32_t i = 0; i < turns(); ++i) {
+      handles.push_back(
+          runtime.adopt(std::as_writable_bytes(std::span(&memory_[i], 1)), host, Release{}));
+      bindings[size_ - turns() + i] = handles.back();
+    }
+  }
 
   /// Calls visit(buffer) for the tiles of a tensor that the store keeps on the plan's rank.
   template <class Visit>
@@ -77,6 +117,8 @@ class BindingTable {
 
  private:
   DynamicArray<std::uint32_t> of_buffer_;
+  DynamicArray<std::uint32_t> turns_;   // tasks that have one
+  DynamicArray<std::uint64_t> memory_;  // of these
   std::uint32_t size_ = 0;
 };
 
@@ -277,15 +319,16 @@ program_t<R> program_of(R& runtime, Plan const& plan, BoundTasks const& bound,
                         BindingTable const& table, std::uint32_t begin, std::uint32_t end) {
   std::span<PlannedTask const> const tasks = plan.tasks().subspan(begin, end - begin);
   DynamicArray<Use<Binding>> uses;
+  DynamicArray<std::size_t> ends;
   DynamicArray<ProgramTask> recorded;
-  for (auto const& task : tasks)
-    for (auto const& use : plan.uses(task)) uses.push_back({table[use.handle], use.access});
-  std::size_t at = 0;
-  for (auto const& task : tasks) {
-    recorded.push_back(
-        bound.task(task, std::span<Use<Binding> const>(uses.data() + at, task.use_count)));
-    at += task.use_count;
+  for (std::uint32_t t = begin; t < end; ++t) {
+    table.each_use(plan, t, [&](std::uint32_t at, Access access) { uses.push_back({at, access}); });
+    ends.push_back(uses.size());
   }
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < tasks.size(); at = ends[t++])
+    recorded.push_back(
+        bound.task(tasks[t], std::span<Use<Binding> const>(uses.data() + at, ends[t] - at)));
   return runtime.record(recorded, table.size(), std::span<ProgramParameter const>{});
 }
 

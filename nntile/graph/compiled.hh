@@ -412,6 +412,7 @@ template <Runtime R> class CompiledGraph {
     binding_ = detail::BindingTable(plan);
     bindings_ = slots_;
     bindings_.resize(binding_.size());
+    binding_.bind_turns(*runtime_, slots_, bindings_);
     seen_.reserve(plan.buffers().size());
     for (PlannedTensor const& tensor : plan.tensors()) {
       if (!tensor.used || !tensor.is_kept()) continue;
@@ -449,9 +450,7 @@ template <Runtime R> class CompiledGraph {
     try {
       for (; next_task_ < part.end; ++next_task_) {
         PlannedTask const& task = plan_->tasks()[next_task_];
-        uses.clear();
-        for (auto const& use : plan_->uses(task))
-          uses.push_back({bindings_[binding_[use.handle]], use.access});
+        binding_.list(*plan_, next_task_, bindings_, uses);
         Event const event = submit(
             *runtime_, tasks_.task(task, std::span<Use<Handle> const>(uses.data(), uses.size())));
         part.interrupted.push_back(event);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "nntile/core/dynamic_array.hh"
+#include "nntile/core/inplace_vector.hh"
 #include "nntile/graph/bound_tasks.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/runtime/runtime_ref.hh"
@@ -27,13 +28,16 @@ void submit_left_out(R& runtime, Plan const& plan, BoundTasks const& bound,
                      BindingTable const& table, DynamicArray<typename R::Handle> const& bindings,
                      std::uint32_t begin, std::uint32_t end, char const* cause,
                      DynamicArray<Event>& events) noexcept {
-  for (PlannedTask const& task : plan.tasks().subspan(begin, end - begin)) {
+  using Handle = typename R::Handle;
+  inplace_vector<Use<Handle>, max_operands> its;
+  for (std::uint32_t t = begin; t < end; ++t) {
+    PlannedTask const& task = plan.tasks()[t];
     auto const uses = plan.uses(task);
     if (is_transfer(plan.kernels()[task.kernel].kind)) {
-      Use<typename R::Handle> const use[] = {{bindings[table[uses[0].handle]], uses[0].access}};
+      table.list(plan, t, bindings, its);
       try {
-        events.push_back(
-            submit(runtime, bound.task(task, std::span<Use<typename R::Handle> const>(use))));
+        events.push_back(submit(
+            runtime, bound.task(task, std::span<Use<Handle> const>(its.data(), its.size()))));
         continue;
       } catch (std::exception const&) {
       }

@@ -39,7 +39,8 @@ class RingNeeds {
     for (PlannedTask const& task : plan_.tasks()) {
       bool const ends_later = codelet(task) == &later || names_device(task);
       pending += ends_later;
-      operands = std::max<std::size_t>(operands, task.use_count);
+      bool const sends = plan_.kernels()[task.kernel].kind == KernelKind::send;  // in turn, perhaps
+      operands = std::max<std::size_t>(operands, task.use_count + (sends ? 1u : 0u));
       bytes = std::max(bytes, argument_bytes(task));
       Hints const hints = plan_.hints(task);
       levels |= 1u << ring::level_of(hints.priority);
@@ -68,7 +69,7 @@ class RingNeeds {
   /// Of the buffers that a store keeps; of an input in the caller's memory those of `runs` runs and
   /// of two more bindings.
   void add_stored(RingCapacities& to, std::uint32_t runs) const {
-    std::uint64_t buffers = to.buffers;
+    std::uint64_t buffers = std::uint64_t{to.buffers} + BindingTable(plan_).turns();
     for (PlannedTensor const& tensor : plan_.tensors())
       BindingTable::each_stored(plan_, tensor, [&](std::size_t) {
         buffers += tensor.storage == Storage::adopted           ? std::uint64_t{runs} + 2
@@ -116,15 +117,17 @@ class RingNeeds {
   ProgramCapacity program(BindingTable const& bindings, std::uint32_t begin,
                           std::uint32_t end) const {
     DynamicArray<Use<Binding>> uses;
+    DynamicArray<std::size_t> ends;
     DynamicArray<ProgramTask> tasks;
-    auto const part = plan_.tasks().subspan(begin, end - begin);
-    for (PlannedTask const& task : part)
-      for (auto const& use : plan_.uses(task)) uses.push_back({bindings[use.handle], use.access});
-    Use<Binding> const* first = uses.data();
-    for (PlannedTask const& task : part) {
-      tasks.push_back({codelet(task), {first, task.use_count}, {}, {}, {}});
-      first += task.use_count;
+    for (std::uint32_t t = begin; t < end; ++t) {
+      bindings.each_use(plan_, t,
+                        [&](std::uint32_t at, Access access) { uses.push_back({at, access}); });
+      ends.push_back(uses.size());
     }
+    std::size_t at = 0;
+    for (std::size_t t = 0; t < ends.size(); at = ends[t++])
+      tasks.push_back(
+          {codelet(plan_.tasks()[begin + t]), {uses.data() + at, ends[t] - at}, {}, {}, {}});
     return R::record(tasks, bindings.size(), std::span<ProgramParameter const>{}).capacity();
   }
 

@@ -13,6 +13,7 @@
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/runs_alone.hh"
 #include "tests/comm/small_job.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/catch.hh"
 
 using namespace nntile;
@@ -166,4 +167,38 @@ TEST_CASE("a graph of another mesh is refused by a store whose tiles are on othe
   for (std::string const& text : said)
     CHECK(text.find("store: tiles of 'w' are on other ranks here than in the new graph") !=
           std::string::npos);
+}
+
+TEMPLATE_LIST_TEST_CASE("an input that is sent goes run by run, whichever is there first",
+                        "[comm][two_graphs]", Runtimes) {
+  bool const replay = GENERATE(false, true);
+  LogicalGraph graph("g");
+  scale({.alpha = 2}, graph.input({.shape = {4}}, "x")).named("z").mark_output();
+  PlanOptions options{.tile = 0, .double_buffered = {"x"}, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "x" ? 0 : 1; };
+  LocalWorld world(2);
+  on_all(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    TestType runtime(workers<TestType>());
+    TensorStore<TestType> store(runtime, link_of(transfers));
+    auto step = compile_part(graph, store, options, {.replay = replay});
+    step.bind_input("x", std::vector<float>(4, 1));
+    Gate gate;  // in front of the tile of the first run
+    if (comm.rank() == 0) {
+      Use<typename TestType::Handle> const use[] = {{store.at("x").tiles[0], Access::update}};
+      Gate* const argument = &gate;
+      (void)runtime.submit({&wait_codelet, use, std::as_bytes(std::span(&argument, 1)), {}, {}});
+    }
+    auto const first = step.execute_async();
+    step.bind_input("x", std::vector<float>(4, 2));
+    auto const second = step.execute_async();
+    if (comm.rank() == 0) {
+      while (!gate.open) (void)first.is_complete();
+      for (int i = 0; i < 100; ++i) (void)first.is_complete();  // the second send may begin
+      gate.token.complete();
+    }
+    first.wait(), second.wait();
+    require(store.template gather<float>("z") == std::vector<float>(4, 4), "of another run");
+    comm.barrier();
+  });
 }
