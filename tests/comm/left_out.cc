@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs that one rank does not submit, or not to their end: the others are told, and none waits.
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "nntile/comm/transfers.hh"
@@ -11,6 +13,7 @@
 #include "nntile/runtime/serial/serial.hh"
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/small_job.hh"
+#include "tests/runtime/gate.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -29,6 +32,17 @@ template <class R> class Refusing : public Forward<R> {
     return Forward<R>::submit(task);
   }
   std::int64_t left = -1;  // submissions before it
+};
+
+/// A ring that refuses one replay.
+class RefusingReplay : public Forward<Ring> {
+ public:
+  Event replay(Program const& program, std::span<Handle const> bindings,
+               std::span<std::byte const> block) {
+    if (left-- == 0) throw OutOfMemory("refused");
+    return Forward<Ring>::replay(program, bindings, block);
+  }
+  std::int64_t left = -1;  // replays before it
 };
 
 template <class Step> std::string thrown_by(Step& step) {
@@ -206,4 +220,41 @@ TEMPLATE_TEST_CASE("a rank that is refused amid a phase keeps none waiting in th
     CHECK(texts[1].starts_with("refused"));
     CHECK(results == std::vector(2, std::vector<float>{8, 16, 24, 32}));
   }
+}
+
+TEST_CASE("a replay that a rank is refused does not overtake the run before", "[comm][left_out]") {
+  LogicalGraph graph("g");
+  scale({.alpha = 2}, graph.state({.shape = {4}}, "s")).named("y").mark_output();
+  PlanOptions options{.tile = 0, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "s" ? 1 : 0; };
+  std::vector<std::string> texts(2);
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    RefusingReplay runtime;
+    TensorStore<RefusingReplay> store(runtime, link_of(transfers));
+    auto step = compile_part(graph, store, options);
+    Gate gate;  // in front of the tile that the first run sends
+    std::thread opener;
+    if (comm.rank() == 1) {
+      store.write<float>("s", std::vector<float>{1, 2, 3, 4});
+      Use<Ring::Handle> const use[] = {{store.at("s").tiles[0], Access::update}};
+      Gate* const argument = &gate;
+      (void)runtime.submit({&wait_codelet, use, std::as_bytes(std::span(&argument, 1)), {}, {}});
+      opener = std::thread([&] {
+        while (!gate.open) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        gate.token.complete();
+      });
+    }
+    auto const first = step.execute_async();
+    if (comm.rank() == 1) runtime.left = 0;
+    texts[static_cast<std::size_t>(comm.rank())] = thrown_by(step);
+    if (opener.joinable()) opener.join();
+    first.wait();
+    comm.barrier();
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(contains(texts[0], "cancelled: rank 1: unsubmitted of tensor 's', tile 0"));
+  CHECK(texts[1] == "refused");
 }
