@@ -64,6 +64,8 @@ def main():
         for words in ('--preset', 'small'), ('--preset=small',):
             _, said = call(*words)
             need('--width' not in said['train'][1] and '--batch' not in said['train'][1], f'a preset has its own sizes: {said}')
+        _, said = call('--resume', '--out', 'mine')
+        need('--width' not in said['train'][1] and '--batch' not in said['train'][1], f'so has a run that goes on: {said}')
         for words in ('--out', 'mine'), ('--out=mine',):
             text, said = call(*words, '--seed', '3')
             need('runs/quickstart' not in said['train'][1] and '--run mine ' in said['generate'][1] and 'mine/loss.svg' in text,
