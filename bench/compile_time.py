@@ -127,6 +127,8 @@ def main():
         parser.error(f"--compiler: '{options.compiler}' is no program that is there")
     if options.before and not (options.count and (pathlib.Path(options.before) / "nntile/nntile.hh").is_file()):
         parser.error(f"--before: '{options.before}' is no checkout with nntile/nntile.hh, or --count is missing")
+    if options.count and (options.quick or options.json or options.check):
+        parser.error("--count prints what it counts: leave --quick, --json and --check out")
     if options.json:  # now rather than after the measurements
         try:
             open(options.json, "a", encoding="utf-8").close()

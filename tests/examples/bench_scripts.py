@@ -68,6 +68,10 @@ def main():
         for words in (['--count', '--before', folder], ['--before', BENCH.parent]):
             done = call('compile_time.py', '--compiler', 'true', *words)
             need(done.returncode == 2 and '--before: ' in done.stderr and not done.stdout, f'{words}: {done.stderr.strip()[-200:]}')
+        for words in ['--quick'], ['--json', pathlib.Path(folder, 'counted.json')], ['--check', '1']:
+            done = call('compile_time.py', '--compiler', 'true', '--count', *words)
+            need(done.returncode == 2 and '--count prints' in done.stderr and not pathlib.Path(folder, 'counted.json').exists(),
+                 f'--count {words[0]}: {done.stderr.strip()[-200:]}')
         program(pathlib.Path(folder, 'examples/gpt2'), '')
         program(pathlib.Path(folder, 'bench/bench_device_gemm'), ': >"$2"; echo it crashed; kill -SEGV $$')
         for out in (f'{folder}/none/records', folder):
