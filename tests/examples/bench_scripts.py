@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import usage
+from runs import need
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / 'bench'
 RECORD = {'bench': 'ranks', 'case': 'ddp', 'runtime': 'ring', 'metric': 'overlap', 'value': 0.5, 'unit': '1', 'low': 0.4,
@@ -17,12 +18,6 @@ RECORD = {'bench': 'ranks', 'case': 'ddp', 'runtime': 'ring', 'metric': 'overlap
 WRONG = {'nothing': '', 'half': json.dumps([{'cpu': 'a'}, RECORD])[:-30], 'a machine alone': '{"cpu": "a"}', 'a number': '3',
          'no machine': '[]', 'a record of less': json.dumps([{}, {key: RECORD[key] for key in RECORD if key != 'runtime'}]),
          'no UTF-8': '[{"cpu": "\udce9"}]'}
-
-
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
 
 
 def call(script, *words, env=None):

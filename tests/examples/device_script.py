@@ -12,14 +12,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import usage
+from runs import need
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / 'bench/device.py'
-
-
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
 
 
 def main():

@@ -13,13 +13,12 @@ import re
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 import xml.dom.minidom
 import xml.etree.ElementTree
 
-from runs import Runs
+from runs import Runs, need
 
 SIZES = ['--preset', 'tiny', '--width', 64, '--heads', 2, '--layers', 1, '--seq', 32, '--batch', 4]
 # Of two layers on two devices, 2 sequences in tiles of 64, to the byte.
@@ -28,12 +27,6 @@ PLACED = ['device 0 1295680 bytes: 822848 stored, 472832 arena (lower bound 4122
           'host     1152 bytes: 1152 stored, 0 arena (lower bound 0)',
           'copies   33536 bytes a step from device 0 to device 1, 5 tiles',
           'copies   32768 bytes a step from device 1 to device 0, 2 tiles']
-
-
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
 
 
 BATCHES, STATES = "tensors '*', role any, axis 'batch', mesh 'data'", "tensors '*', role state, axis '', mesh 'data'"

@@ -11,15 +11,10 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import usage
+from runs import need
 
 SCRIPT = pathlib.Path(__file__).parents[2] / 'examples' / 'quickstart'
 SAY = '#!/bin/sh\necho "$(basename "$0")|$(pwd)|$*"\n'
-
-
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
 
 
 def program(path, text):

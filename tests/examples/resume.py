@@ -5,15 +5,8 @@
 """
 import pathlib
 import shutil
-import sys
 
-from runs import TINY, Runs, forge
-
-
-def need(condition, what):
-    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
-    if not condition:
-        sys.exit(what)
+from runs import TINY, Runs, forge, need
 
 
 def without_optimizer(runs):

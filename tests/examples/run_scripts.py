@@ -12,7 +12,8 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import usage
-from quickstart import need, program
+from quickstart import program
+from runs import need
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SAY = 'echo "$(basename "$0")|$*"'

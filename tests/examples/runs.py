@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the trainer as its user does, on a text that a fixed generator writes. Shared by the scripts here."""
+"""Runs the trainer as its user does, on a text that a fixed generator writes. Shared by the scripts here, as
+need() is, which says what holds, and ends a script where it does not."""
 import hashlib
 import os
 import pathlib
@@ -19,6 +20,12 @@ GOLDEN = pathlib.Path(__file__).parent.parent / 'golden'
 WORDS = ('the', 'of', 'and', 'a', 'to', 'in', 'he', 'was', 'that', 'it', 'his', 'her', 'with', 'as', 'had', 'for',
          'she', 'not', 'at', 'but', 'be', 'on', 'they', 'have', 'him', 'which', 'said', 'from', 'all', 'this', 'sea',
          'stone', 'light', 'house', 'river', 'morning', 'under', 'heard', 'walked', 'silver', 'window', 'garden')
+
+
+def need(condition, what):
+    print(f'{"ok " if condition else "BAD"} {what}', flush=True)
+    if not condition:
+        sys.exit(what)
 
 
 def text(sentences=2000):
