@@ -58,6 +58,10 @@ def main():
              f'paths are the caller\'s: {said}{done.stderr}')
         done = call('bench/run', '--torch', 'python3', 'gpt2', ninja=TARGETS)
         need('--json build/bench/results/gpt2.json --torch python3\n' in done.stdout, f'a name alone is one of the PATH: {done.stdout}')
+        need(done.returncode == 0, f'a run ends well: {done.returncode} {done.stderr}')
+        (root / 'bench/plot.py').write_text('raise SystemExit(1)\n')
+        done = call('bench/run', 'gpt2', ninja=TARGETS)
+        need(done.returncode == 1, f'and not where a picture is not drawn: {done.returncode} {done.stderr}')
         done = call('bench/run', 'gemm', 'gem', ninja=TARGETS)
         need(done.returncode == 2 and "no bench 'gem'" in done.stderr and 'bench_gemm' not in done.stdout,
              f'no bench runs before one that is not there is refused: {done.returncode} {done.stdout[-200:]}')
