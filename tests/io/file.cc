@@ -48,6 +48,11 @@ TEST_CASE("what cannot be opened is named with the reason", "[io][file]") {
   CHECK_THAT(thrown([&] { File::open(scratch / "pipe"); }), Contains("not a regular file"));
 }
 
+TEST_CASE("a name that is too long is that of nothing", "[io][file]") {
+  Scratch const scratch;
+  CHECK_FALSE(path_exists(scratch / std::string(300, 'x')));
+}
+
 TEST_CASE("a path with a NUL byte is refused, not cut there", "[io][file]") {
   Scratch const scratch;
   put(scratch / "a", "kept");

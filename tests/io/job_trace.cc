@@ -96,3 +96,12 @@ TEST_CASE("times that no trace counts are refused", "[io][trace]") {
              Catch::Matchers::StartsWith("job_trace: task 0 of rank 0 ends at ") &&
                  Catch::Matchers::Contains("9.2e9 s at most"));
 }
+
+TEST_CASE("times of a trace are counted up to 2^63 ns", "[io][trace]") {
+  TwoRanks const of;
+  JobSimulation late = simulate(of.parts, of.cluster, true);
+  late.times.back().end = 9.2e9;
+  CHECK_NOTHROW((void)io::job_trace_text(of.parts, late));
+  late.times.back().end = 9.3e9;
+  CHECK_THROWS_AS((void)io::job_trace_text(of.parts, late), ValueError);
+}

@@ -46,6 +46,15 @@ TEST_CASE("a pipe without a reader asks once, however much is printed", "[io][si
         }) == 0);
 }
 
+TEST_CASE("pipes of a rank stay its launcher's", "[io][signals]") {
+  CHECK(status_in_child([] {
+          for (int const signal : {SIGTERM, SIGPIPE}) std::signal(signal, SIG_DFL);
+          EndSignals::take(false);
+          std::raise(SIGTERM);
+          return EndSignals::asked() && std::signal(SIGPIPE, SIG_DFL) == SIG_DFL ? 0 : 1;
+        }) == 0);
+}
+
 TEST_CASE("a signal that was ignored stays so, and the others ask", "[io][signals]") {
   for (int const signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     INFO("signal " << signal);
