@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -61,6 +62,14 @@ inline std::unique_ptr<nntile::io::CheckpointDirectory> open_folder(
   // that a save was replacing when it was cut off.
   detail::require_checkpoint(folder, directory->latest().has_value(), resume);
   return directory;
+}
+
+/// Writes a file into the folder of a run. Throws Error, also where the path leads to another
+/// folder by now, which may be another run's. Of rank 0 alone.
+inline void write_into(nntile::io::CheckpointDirectory const& directory, std::string_view name,
+                       std::string_view text) {
+  directory.check();
+  nntile::io::write_file(nntile::concat(directory.path(), '/', name), text);
 }
 
 }  // namespace gpt2

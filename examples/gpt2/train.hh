@@ -266,7 +266,7 @@ template <nntile::Runtime R> class Trainer {
         nntile::concat("GPT-2, ",
                        detail::grouped(static_cast<double>(train_.model.parameters().count())),
                        " parameters, on ", corpus_.name()));
-    nntile::io::write_file(settings_.out + "/loss.svg", loss_svg(curve));
+    write_into(*directory_, "loss.svg", loss_svg(curve));
   }
 
   double learning_rate(std::int64_t step) const {

@@ -58,6 +58,19 @@ TEST_CASE("a run that ends before the folder is locked is not resumed unasked", 
   CHECK(good_step(scratch / "run") == 3);
 }
 
+TEST_CASE("a folder that replaced the run's gets no file of it", "[io][folder]") {
+  Scratch const scratch;
+  auto const folder = open_folder(scratch / "run", false);
+  gpt2::write_into(*folder, "loss.svg", "ours");
+  CHECK(get(scratch / "run/loss.svg") == "ours");
+  rename_path(scratch / "run", scratch / "moved");
+  make_directory(scratch / "run");
+  put(scratch / "run/loss.svg", "theirs");
+  CHECK_THAT(thrown([&] { gpt2::write_into(*folder, "loss.svg", "ours again"); }),
+             Contains("was removed or replaced"));
+  CHECK(get(scratch / "run/loss.svg") == "theirs");
+}
+
 TEST_CASE("a checkpoint that a cut-off save had set aside is resumed", "[io][folder]") {
   Scratch const scratch;
   save_run(scratch.path(), 3);
