@@ -12,6 +12,8 @@
 #define NNTILE_BLAS_LOADED
 #elif defined(NNTILE_BLAS_OPENBLAS)
 #include <cblas.h>
+
+#include <utility>
 #define NNTILE_BLAS_LOADED
 #elif defined(NNTILE_BLAS_BLIS)
 #if __has_include(<blis/blis.h>)
@@ -147,7 +149,16 @@ void hold_to_one_thread() {
     vendor().set_num_threads(1);
 }
 
+/// The reason for which it has no such product; null where it has one.
+template <class T> char const* refusal(Product<T> const& x) {
+  for (Index const extent : {x.m, x.n, x.k, x.lda, x.ldb, x.ldc})
+    if (!std::in_range<blasint>(extent))
+      return "OpenBLAS counts rows and columns in 32 bits: take smaller tiles, or exact numerics";
+  return nullptr;
+}
+
 char const* multiply(Product<float> const& x) {
+  if (char const* const why = refusal(x)) return why;
   OneThread const one(vendor().openmp);
   hold_to_one_thread();
   vendor().sgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b),
@@ -157,6 +168,7 @@ char const* multiply(Product<float> const& x) {
   return nullptr;
 }
 char const* multiply(Product<double> const& x) {
+  if (char const* const why = refusal(x)) return why;
   OneThread const one(vendor().openmp);
   hold_to_one_thread();
   vendor().dgemm(CblasColMajor, transposition(x.trans_a), transposition(x.trans_b),

@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "nntile/ops/kernel.hh"
@@ -303,5 +306,21 @@ TEST_CASE("the product of a vendor agrees with ours", "[ops][gemm]") {
     REQUIRE(fast->cpu({list.data(), &given, nullptr}).ok());
     for (std::size_t i = 0; i < ours.c.size(); ++i)
       REQUIRE(std::fabs(ours.c[i] - theirs.c[i]) <= 1e-5f);
+  }
+}
+
+TEST_CASE("a vendor that counts in 32 bits refuses longer products", "[ops][gemm]") {
+  Codelet const* const fast =
+      kernels::find("gemm", DType::fp32, DType::fp32, Mode::fast, Isa::best);
+  std::ifstream maps("/proc/self/maps");
+  std::string const loaded{std::istreambuf_iterator<char>(maps), {}};
+  if (loaded.find("libopenblas") == loaded.npos) return test::skip("built without OpenBLAS");
+  using Args = ops::Gemm::Args;
+  for (Index Args::* const extent : {&Args::m, &Args::n, &Args::k, &Args::lda, &Args::ldb}) {
+    Problem<float> problem(1, 1, 1, false, false);
+    problem.args.*extent += Index{1} << 32;  // the same in 32 bits
+    auto const list = problem.buffers();
+    auto const given = problem.arguments();
+    CHECK_FALSE(fast->cpu({list.data(), &given, nullptr}).ok());
   }
 }
