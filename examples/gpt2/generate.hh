@@ -54,9 +54,8 @@ template <nntile::Runtime R> class Generator {
                          .top_p = settings.top_p},
                         logits, step, draw.tensor({.shape = {}, .dtype = DType::int64}, "token"))
         .mark_output();
-    keep_heads_whole();
-    plan(described_.seq);  // the largest, so that what has no room is said before the first byte
-    decode_ = session_.compile(next_, false, {{"seq", 1}});
+    keep_heads_whole(session_);
+    plan_passes(runtime);
     draw_ = session_.compile(draw);
     LogicalGraph clear("clear", {next_.graph.numerics().mode});
     nntile::nn::initialize_caches(clear, next_.step);
@@ -113,8 +112,8 @@ template <nntile::Runtime R> class Generator {
   /// Cuts no head: attention reads the caches in whole heads, but the last block's prefill, which
   /// ends at its cache and is planned first, would follow the tile. Throws ValueError where --tile
   /// cuts them.
-  void keep_heads_whole() {
-    auto& cuts = session_.options.cuts;
+  void keep_heads_whole(Session<R>& session) const {
+    auto& cuts = session.options.cuts;
     Index const head = described_.model.width / described_.model.heads;
     auto const of_heads = [](nntile::AxisCut const& cut) { return cut.axis == "head_dim"; };
     auto const found = std::find_if(cuts.begin(), cuts.end(), of_heads);
@@ -123,6 +122,37 @@ template <nntile::Runtime R> class Generator {
       if (size > 0 && size < head)
         throw nntile::ValueError(nntile::concat("--tile: head_dim=", size, " cuts heads of ", head,
                                                 ", which stay whole; leave head_dim out"));
+  }
+
+  /// Plans the pass that fills the caches, for the largest window, and that of one byte, so that
+  /// what has no room is said before the first.
+  void plan_passes(R& runtime) {
+    try {
+      plan(described_.seq);
+      decode_ = session_.compile(next_, false, {{"seq", 1}});
+    } catch (TooFewBytes const& few) {
+      throw TooFewBytes(settings_.machine, few.graph, few.place, enough_for_both(runtime, few));
+    }
+  }
+  /// Bytes with which both are planned: each keeps tensors, and their tiles depend on the bytes.
+  Index enough_for_both(R& runtime, TooFewBytes const& few) const {
+    Machine machine = settings_.machine;
+    Index enough = few.enough;
+    while (enough != 0) try {
+        auto const bytes = static_cast<std::uint64_t>(enough);
+        (few.place == nntile::host ? machine.host_memory : machine.device_memory) = bytes;
+        Session<R> trial(runtime, machine, described_.model.layers);
+        keep_heads_whole(trial);
+        trial.compile(prefill_, false, {{"seq", described_.seq}});
+        trial.compile(next_, false, {{"seq", 1}});
+        return enough;
+      } catch (TooFewBytes const& more) {
+        if (more.place != few.place) return enough;  // of the other, which is said next
+        enough = more.enough;
+      } catch (nntile::Error const&) {
+        return enough;
+      }
+    return 0;
   }
 
   /// Plans the pass that fills the caches, for a window of that many tokens.

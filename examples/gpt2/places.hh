@@ -120,6 +120,34 @@ inline void set_places(nntile::PlanOptions& options, Machine const& machine, nnt
 /// Whether a graph is one of training, with states and batches; else it generates.
 inline bool trains(std::string const& graph) { return graph != "prefill" && graph != "generate"; }
 
+/// A plan needs more bytes of a place than it is given: in the words of the command line. `enough`
+/// of them are; 0 where no number is.
+struct TooFewBytes : nntile::ValueError {
+  TooFewBytes(Machine const& machine, std::string const& of, nntile::Place full,
+              nntile::Index least)
+      : ValueError(text(machine, of, full, least)), graph(of), place(full), enough(least) {}
+  std::string graph;
+  nntile::Place place;
+  nntile::Index enough;
+
+ private:
+  static std::string text(Machine const& machine, std::string const& graph, nntile::Place full,
+                          nntile::Index least) {
+    bool const of_host = full == nntile::host;
+    std::string const& kept = of_host ? machine.disk_keeps : machine.offload;
+    char const* const option = of_host ? "--disk-keeps" : "--offload";
+    std::string ways = least == 0 ? "give more" : nntile::concat("give ", least);
+    if (kept != "parameters")
+      ways += nntile::concat(", or ", option,
+                             kept == "none" && trains(graph) ? " optimizer or" : "", " parameters");
+    return nntile::concat(of_host ? "--host-memory: " : "--device-memory: ",
+                          of_host ? machine.host_memory : machine.device_memory, " bytes of ",
+                          to_string(full), " are too few for the plan '", graph, "'; ", ways,
+                          ", or take smaller tiles (--tile)",
+                          trains(graph) ? ", --seq or --batch" : "");
+  }
+};
+
 /// Plans by make(), whose errors get the words of the command line. Throws Error.
 template <class Make>
 auto plan_within(Machine const& machine, std::string const& graph, Make make) {
@@ -127,18 +155,7 @@ auto plan_within(Machine const& machine, std::string const& graph, Make make) {
     PlanningNotice const notice(graph);
     return make();
   } catch (nntile::PlaceFull const& full) {
-    bool const of_host = full.place == nntile::host;
-    std::string const& kept = of_host ? machine.disk_keeps : machine.offload;
-    char const* const option = of_host ? "--disk-keeps" : "--offload";
-    std::string ways = full.least == 0 ? "give more" : nntile::concat("give ", full.least);
-    if (kept != "parameters")
-      ways += nntile::concat(", or ", option,
-                             kept == "none" && trains(graph) ? " optimizer or" : "", " parameters");
-    throw nntile::ValueError(nntile::concat(
-        of_host ? "--host-memory: " : "--device-memory: ",
-        of_host ? machine.host_memory : machine.device_memory, " bytes of ", to_string(full.place),
-        " are too few for the plan '", graph, "'; ", ways, ", or take smaller tiles (--tile)",
-        trains(graph) ? ", --seq or --batch" : ""));
+    throw TooFewBytes(machine, graph, full.place, full.least);
   } catch (nntile::Error const& error) {
     throw nntile::Error(in_options(error.what()));
   }

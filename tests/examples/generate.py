@@ -103,6 +103,18 @@ def bytes_of_a_larger_vocabulary(runs):
         whole = continued(prompt, 4)
         need(len(whole) == len(prompt) + 4 and continued(whole[:-2], 2) == whole,
              f'a text goes on as it did when its first bytes were generated: {whole}')
+    return out
+
+
+def room_for_all_passes(runs, out):
+    """Too few bytes of a place are refused with a number that is enough for all passes of a text."""
+    words = ['generate', '--run', out, '--tokens', 3]
+    for option, place in (('--host-memory', ['--disk', runs.folder, '--disk-keeps', 'parameters']),
+                          ('--device-memory', ['--place', 'emulated'])):
+        refused = runs.call(*words, *place, option, 1000).stderr
+        enough = re.search(r'; give (\d+)', refused)[1]
+        done = runs.call(*words, *place, option, enough)
+        need(done.returncode == 0, f'{option} {enough} is enough, as it was said: {refused.strip()} {done.stderr.strip()}')
 
 
 def main():
@@ -227,7 +239,7 @@ def main():
     need('columns at' not in plan.read_text(), 'and for no other')
 
     check_rules(runs)
-    bytes_of_a_larger_vocabulary(runs)
+    room_for_all_passes(runs, bytes_of_a_larger_vocabulary(runs))
     parts = runs.new_folder()
     shared = [*SIZES, '--groups', 'batch=2', '--parallel', 'fsdp']
     saved = runs.call('info', *shared, '--ranks', 2, '--save-parts', parts)
