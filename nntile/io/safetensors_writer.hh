@@ -133,16 +133,14 @@ class SafetensorsWriter {
   }
   static void note(Written& written, std::uint64_t offset, std::size_t bytes) {
     if (bytes == 0) return;
-    std::uint64_t end = offset + bytes;
-    if (auto const next = written.find(end); next != written.end()) {
-      end = next->second;
-      written.erase(next);
-    }
+    auto const next = written.find(offset + bytes);
+    std::uint64_t const end = next != written.end() ? next->second : offset + bytes;
     auto const behind = written.lower_bound(offset);
     if (behind != written.begin() && std::prev(behind)->second == offset)
       std::prev(behind)->second = end;
     else
-      written.emplace(offset, end);
+      written.emplace(offset, end);  // may throw: what was written stays noted
+    if (next != written.end()) written.erase(next);
   }
   static std::uint64_t total(Written const& written) {
     std::uint64_t bytes = 0;

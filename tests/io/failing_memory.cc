@@ -189,6 +189,26 @@ TEST_CASE("memory that fails while safetensors are read or written is given back
   CHECK(list_directory(scratch.path()).size() == 2);
 }
 
+TEST_CASE("bytes that were written stay written where memory fails for the next",
+          "[io][failing_memory]") {
+  if (!allocations_watched()) return;
+  Scratch const scratch;
+  SafetensorsWriter writer(scratch / "a", {{"w", FileDType::u8, {8}}});
+  std::vector<std::byte> const four(4);
+  writer.write("w", 4, four);
+  fail_allocation_after(0);
+  try {
+    writer.write("w", 0, four);
+  } catch (std::bad_alloc const&) {
+  }
+  bool const failed = allocation_failed();
+  fail_allocation_after(-1);
+  CHECK(failed);
+  CHECK_THROWS_AS(writer.write("w", 4, four), ValueError);
+  writer.write("w", 0, four);
+  CHECK_NOTHROW(writer.commit());
+}
+
 TEST_CASE("memory that fails while a text is read is given back", "[io][failing_memory]") {
   if (!allocations_watched()) return;
   Scratch const scratch;
