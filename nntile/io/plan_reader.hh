@@ -30,7 +30,7 @@ class PlanReader {
         is_part_(root.find("ranks").has_value()),
         rank_(is_part_ ? get<int>(root, "rank") : 0) {}
 
-  Plan read() const {
+  Plan read() {
     std::string const graph = to_hex(hash64(graph_text(graph_)));
     if (auto const planned = get<std::string>(root_, "graph"); planned != graph)
       fail("the plan is one of another graph than '", graph_.name(), "': of one with hash ",
@@ -71,17 +71,17 @@ class PlanReader {
   }
 
   /// Nodes and tilings, which the pass that cuts has checked.
-  PlanData cut() const {
+  PlanData cut() {
     PlanData plan;
     plan.name = graph_.name();
     plan.tile = get<Index>(root_, "tile");
     plan.numerics = graph_.numerics();
     plan.nodes.assign(get<std::vector<std::size_t>>(root_, "nodes"));
-    std::vector<bool> seen(graph_.op_count());
+    planned_.resize(graph_.op_count());
     for (std::size_t const node : plan.nodes) {
-      if (node >= seen.size() || seen[node])
-        fail("node ", node, " is not one of ", seen.size(), ", or comes twice");
-      seen[node] = true;
+      if (node >= planned_.size() || planned_[node])
+        fail("node ", node, " is not one of ", planned_.size(), ", or comes twice");
+      planned_[node] = true;
     }
     PlanOptions options{.tile = 0};
     for (JsonView const tensor : list(root_, "tensors")) {
@@ -285,9 +285,9 @@ class PlanReader {
     fail("what moves is ", in_quotes(kind), ", neither send nor receive");
   }
   /// The node of the plan that a task of no op belongs to.
-  std::uint32_t node(PlanData const& plan, JsonView given, std::string_view kind) const {
+  std::uint32_t node(JsonView given, std::string_view kind) const {
     auto const node = get<std::uint32_t>(given, "node");
-    if (std::find(plan.nodes.begin(), plan.nodes.end(), node) == plan.nodes.end())
+    if (node >= planned_.size() || !planned_[node])
       fail("a ", kind, " belongs to node ", node, ", which is none of the plan's");
     return node;
   }
@@ -303,7 +303,7 @@ class PlanReader {
     if (message[2] < 0 || message[2] >= plan.messages)
       fail("message ", message[2], " of ", plan.messages);
     PlannedTask task;
-    task.node = node(plan, given, kind);
+    task.node = node(given, kind);
     task.kernel = plan.kernel(transfer_of(kind, plan.tensors[moved.tensor].dtype));
     task.first_use = static_cast<std::uint32_t>(plan.uses.size());
     task.use_count = 1;
@@ -341,7 +341,7 @@ class PlanReader {
     PlannedBuffer const &from = buffer(plan, ends[0]), &to = buffer(plan, ends[1]);
     std::int64_t const bytes = from.payload();
     PlannedTask task;
-    task.node = node(plan, given, "copy");
+    task.node = node(given, "copy");
     task.kernel = plan.kernel(copy_of(plan.tensors[to.tensor].dtype));
     task.first_use = static_cast<std::uint32_t>(plan.uses.size());
     task.use_count = 2;
@@ -448,6 +448,7 @@ class PlanReader {
   LogicalGraph const& graph_;
   bool is_part_;  // kept, as a search goes through the whole file
   int rank_;
+  std::vector<bool> planned_;  // by node of the graph
 };
 
 }  // namespace nntile::io::detail
