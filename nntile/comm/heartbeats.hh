@@ -70,7 +70,8 @@ class UdpSocket {
   int socket_;
 };
 
-/// Answers who asks with this one's token, and tells it farewell at the end.
+/// Answers who asks with this one's token, and tells it farewell at the end, but not in a process
+/// that was forked since.
 class Answers {
  public:
   explicit Answers(std::string const& host_name) {
@@ -93,7 +94,8 @@ class Answers {
   Answers(Answers const&) = delete;
   Answers& operator=(Answers const&) = delete;
   ~Answers() {
-    for (int times = 0; asked_ && times < 3; ++times) send(Heartbeat::farewell);  // may get lost
+    if (!asked_ || card_.process != this_process()) return;
+    for (int times = 0; times < 3; ++times) send(Heartbeat::farewell);  // may get lost
   }
 
   HeartbeatCard const& card() const { return card_; }

@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "nntile/comm/local.hh"
 #include "tests/comm/local_ranks.hh"
@@ -103,6 +105,26 @@ TEST_CASE("a rank that says farewell has not died", "[comm][heartbeats]") {
   CHECK(asks.ended());
   CHECK_FALSE(asks.dead());
   CHECK(asks.silent() == 0);
+}
+
+TEST_CASE("a process that was forked says no farewell for its parent", "[comm][heartbeats]") {
+  std::optional<detail::Answers> answers(std::in_place, "here");
+  detail::Asks asks(answers->card());
+  auto const goes_on = [&] {
+    answers->answer();
+    return asks.heard();
+  };
+  REQUIRE(until(asks, goes_on));
+  pid_t const child = ::fork();
+  if (child == 0) {
+    answers.reset();
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  for (int i = 0; i < 10; ++i) asks.ask();
+  CHECK_FALSE(asks.ended());
+  answers.reset();
+  CHECK(until(asks, [&] { return asks.ended(); }));
 }
 
 TEST_CASE("nothing is said of a rank that has never answered", "[comm][heartbeats]") {
