@@ -8,10 +8,13 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nntile/core/copy.hh"
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/core/last_users.hh"
+#include "nntile/core/random.hh"
 #include "nntile/core/rank_link.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/graph/trace.hh"
@@ -174,15 +177,41 @@ class BoundTasks {
         report.workspace = static_cast<Index>(workspace(report.location.place));
   }
 
-  /// Takes numbers for the messages of the plan's ranks, which do so together, once. `counts` has
-  /// the bytes of PlanData::messages of each: all take as many numbers as the largest says.
-  void number_messages(RankLink const& link, std::vector<std::vector<std::byte>> const& counts) {
-    std::int64_t messages = 0;
-    for (auto const& bytes : counts) {
-      std::int64_t count = 0;
-      std::memcpy(&count, bytes.data(), sizeof count);
-      messages = std::max(messages, count);
+  /// The bytes by which a rank tells the others of its messages: as many as PlanData::messages has,
+  /// and a sum over them that is 0 over all ranks where each that one sends is what another
+  /// receives.
+  std::vector<std::byte> messages() const {
+    Messages own{plan_->data().messages};
+    for (Transfer const& transfer : transfers_) {
+      TransferCall const& call = transfer.call;
+      std::int64_t from = plan_->rank(), to = call.peer;
+      bool const sends =
+          plan_->kernels()[plan_->tasks()[transfer.task].kernel].kind == KernelKind::send;
+      if (!sends) std::swap(from, to);
+      std::uint64_t hash = hash_name(call.tensor);
+      for (std::int64_t const each : {from, to, call.number, call.bytes, call.tile})
+        hash = mix_bits(hash ^ static_cast<std::uint64_t>(each));
+      own.sum += sends ? hash : 0 - hash;
     }
+    auto const bytes = std::as_bytes(std::span(&own, 1));
+    return {bytes.begin(), bytes.end()};
+  }
+  /// Takes numbers for the messages of the plan's ranks, which do so together, once: as many as the
+  /// largest says of what messages() gave on each. Throws PlanError, on all, where a message has
+  /// one end alone, or another tile at the other.
+  void number_messages(RankLink const& link, std::vector<std::vector<std::byte>> const& of_ranks) {
+    Messages all;
+    for (auto const& bytes : of_ranks) {
+      Messages its;
+      std::memcpy(&its, bytes.data(), sizeof its);
+      all.count = std::max(all.count, its.count);
+      all.sum += its.sum;
+    }
+    if (all.sum != 0)
+      throw PlanError(concat("plan '", plan_->name(),
+                             "': the ranks' parts send other messages than ",
+                             "they receive: plan all of them anew, with the same options"));
+    std::int64_t const messages = all.count;
     std::int64_t const first = link.reserve(link.engine, 2 * messages);  // and records of failures
     for (Transfer& transfer : transfers_) {
       transfer.call.number += first;
@@ -281,6 +310,10 @@ class BoundTasks {
   struct Transfer {
     std::size_t task;
     TransferCall call;
+  };
+  struct Messages {
+    std::int64_t count = 0;
+    std::uint64_t sum = 0;
   };
 
   Plan const* plan_ = nullptr;

@@ -35,16 +35,16 @@ template <Runtime R> class CompiledGraph {
   using Handle = typename R::Handle;
 
   /// Throws PlanError (there is no plan; the store cuts a tensor otherwise; hints name a worker or
-  /// memory that the runtime lacks), TypeError (no kernel, or none of the device where it is to
-  /// run), ValueError (no such instruction set, a runtime that lends a kernel no workspace),
-  /// OutOfMemory.
+  /// memory that the runtime lacks; parts do not fit together), TypeError (no kernel, or none of
+  /// the device where it is to run), ValueError (no such instruction set, a runtime that lends a
+  /// kernel no workspace), OutOfMemory.
   CompiledGraph(std::shared_ptr<Plan const> plan, TensorStore<R>& store,
                 BindOptions const& options = {})
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     stored_before_ = store.tensors().size();
     if (plan_->ranks() == 1) store.check_ranks(*plan_);  // no other rank binds it
     std::string const call = concat("binding of '", plan_->name(), "'");
-    auto const counts = store.together(call, [&] {
+    auto const messages = store.together(call, [&] {
       store.check_ranks(*plan_);
       detail::check_isa("compile", options.isa);
       Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
@@ -62,10 +62,9 @@ template <Runtime R> class CompiledGraph {
       } catch (OutOfMemory const& error) {
         detail::fail_memory(*plan_, allocating, error);
       }
-      auto const bytes = std::as_bytes(std::span(&plan_->data().messages, 1));
-      return std::vector<std::byte>(bytes.begin(), bytes.end());
+      return tasks_.messages();
     });
-    if (plan_->ranks() > 1) tasks_.number_messages(store.link(), counts);
+    if (plan_->ranks() > 1) tasks_.number_messages(store.link(), messages);
     (void)store.together(call, [&] {  // the others would wait for its runs if one could not
       if (plan_->ranks() > 1) last_run_ = store.add_run();
       for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});

@@ -3,7 +3,10 @@
 // the parts of other ranks and jobs.
 #include "nntile/io/part.hh"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -281,4 +284,24 @@ TEST_CASE("a part on another rank, or of another job, is not bound", "[io][part]
       job.graph, [&](int rank) { return PlannedPart(job.graph, SmallJob::options(3), rank); });
   for (std::string const& text : more)
     CHECK(contains(text, "a mesh of 3 ranks, and the store's communicator has 2"));
+}
+
+TEST_CASE("parts that send other tiles than are received are not bound", "[io][part]") {
+  SmallJob const job("job", 1);
+  auto const texts = binding_errors(job.graph, [&](int rank) {
+    PlannedPart part(job.graph, SmallJob::options(2), rank);
+    if (rank == 0) return part;
+    PlanData data = part.plan->data();
+    std::vector<std::byte*> numbers;  // of what is sent, all to rank 0
+    for (PlannedTask const& task : data.tasks)
+      if (data.kernels[task.kernel].kind == KernelKind::send)
+        numbers.push_back(data.args.data() + task.args + offsetof(TransferArgs, number));
+    std::swap_ranges(numbers.front(), numbers.front() + 8, numbers.back());
+    part.plan = std::make_shared<Plan const>(std::move(data));
+    return part;
+  });
+  for (std::string const& text : texts)
+    CHECK(text ==
+          "plan 'job': the ranks' parts send other messages than they receive: plan all of "
+          "them anew, with the same options");
 }
