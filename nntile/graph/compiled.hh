@@ -343,6 +343,7 @@ template <Runtime R> class CompiledGraph {
     for (auto const& watch : watches_) events_->push_back(watch.submit(runs_));
   }
   void leave_out(std::size_t first, std::size_t end, char const* cause) noexcept try {
+    next_part_ = 0;  // others go on from this run: none goes on from the one before
     for (Part& part : std::span(parts_).subspan(first, end - first))
       if (next_task_ <= part.begin)
         detail::exchange_nothing(*runtime_, *plan_, tasks_, part.begin, part.end, cause,

@@ -14,6 +14,7 @@
 #include "tests/comm/local_ranks.hh"
 #include "tests/comm/small_job.hh"
 #include "tests/runtime/gate.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 
@@ -31,6 +32,7 @@ template <class R> class Refusing : public Forward<R> {
     if (left-- == 0) throw OutOfMemory("refused");
     return Forward<R>::submit(task);
   }
+
   std::int64_t left = -1;  // submissions before it
 };
 
@@ -119,6 +121,7 @@ TEMPLATE_TEST_CASE("a rank that is refused amid a run keeps none waiting", "[com
       if (rank == 1) tasks = std::ssize(step.plan().tasks());
       if (rank == 1) runtime.left = at;
       texts[rank] = thrown_by(step);
+      transfers.check_closed("behind a run");
       right[rank] = right_or_marked(store, "j.s", alone) ? 1 : 0;
       job.write(store);  // what failed tasks have not written
       step.execute();
@@ -220,6 +223,98 @@ TEMPLATE_TEST_CASE("a rank that is refused amid a phase keeps none waiting in th
     CHECK(texts[1].starts_with("refused"));
     CHECK(results == std::vector(2, std::vector<float>{8, 16, 24, 32}));
   }
+}
+
+TEST_CASE("a rank that was left out of a run goes on from none before it", "[comm][left_out]") {
+  LogicalGraph graph("g");
+  graph.set_phase("a");
+  Node const of_a = scale({.alpha = 2}, graph.state({.shape = {4}}, "x")).named("of_a");
+  graph.set_phase("b");
+  scale({.alpha = 2}, of_a).named("y").mark_output();
+  scale({.alpha = 2}, graph.state({.shape = {4}}, "s")).named("of_s").mark_output();
+  PlanOptions options{.tile = 0, .by_phase = true, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "y" ? 0 : 1; };
+  std::vector<std::string> texts(2);
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime;
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    auto step = compile_part(graph, store, options);
+    store.write("x", std::span<float const>(std::vector<float>(4, 1)));
+    if (comm.rank() == 1 && message_of<LifetimeError>([&] { step.execute("b"); }).empty())
+      throw Error("out of turn");  // alone: no other rank is at it
+    step.execute("a");
+    (void)thrown_by(step);  // rank 1 has no value of s, and runs nothing of it
+    if (comm.rank() == 1) store.write("s", std::span<float const>(std::vector<float>(4, 1)));
+    try {
+      step.execute("b");
+    } catch (LifetimeError const& error) {
+      texts[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+    for (char const* const phase : {"a", "b"}) step.execute(phase);
+    if (store.gather<float>("y") != std::vector<float>(4, 4)) throw Error("other values");
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(texts[0].ends_with("runs behind 'a', and the last that ran was b: run the phases in turn"));
+  CHECK(texts[1].ends_with("and the last that ran was none: run the phases in turn"));
+}
+
+TEST_CASE("a gather waits for a run that a rank was refused amid", "[comm][left_out]") {
+  SmallJob const job("j", 1);
+  for (std::int64_t at = 5; at < 60; at += 10) {
+    INFO("task " << at);
+    LocalWorld world(3, {.seed = 7, .most_delay = 20});
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Refusing<Ring> runtime;
+      TensorStore<Refusing<Ring>> store(runtime, link_of(transfers));
+      auto step = job.compiled(store, {.replay = false});
+      if (comm.rank() == 1) runtime.left = at;
+      try {
+        step.execute_async();
+      } catch (OutOfMemory const&) {
+      }
+      (void)store.template gather<float>("j.w");
+    });
+    CHECK(thrown == std::vector<std::string>(3));
+  }
+}
+
+TEST_CASE("a run that a rank leaves out comes behind the one before it", "[comm][left_out]") {
+  if (!allocations_are_counted()) return;
+  LogicalGraph graph("g");
+  Node const there = scale({.alpha = 2}, graph.state({.shape = {4}}, "x")).named("there");
+  scale({.alpha = 2}, there).named("back").mark_output();
+  PlanOptions options{.tile = 0, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view tensor, Index) { return tensor == "there" ? 1 : 0; };
+  std::vector<std::string> texts(2);
+  LocalWorld world(2);
+  auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+    Transfers transfers(comm);
+    Ring runtime;
+    TensorStore<Ring> store(runtime, link_of(transfers));
+    auto step = compile_part(graph, store, options);
+    store.write("x", std::span<float const>(std::vector<float>(4, 1)));
+    if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    auto const first = step.execute_async();  // in use, so that the next one takes memory
+    if (comm.rank() == 0) {
+      first.wait();
+      if (store.read<float>("back") != std::vector<float>(4, 4)) throw Error("other values");
+    }
+    if (comm.rank() == 1) (void)fail_new_after(0);
+    try {
+      step.execute();
+    } catch (std::exception const& error) {
+      (void)fail_new_after(-1);
+      texts[static_cast<std::size_t>(comm.rank())] = error.what();
+    }
+    first.wait();
+    step.execute();
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+  CHECK(contains(texts[0], "cancelled: rank 1: "));
+  CHECK(texts[1] == "std::bad_alloc");
 }
 
 TEST_CASE("a replay that a rank is refused does not overtake the run before", "[comm][left_out]") {
