@@ -43,7 +43,7 @@ template <Runtime R> class CompiledGraph {
       : CompiledGraph(Unbound{}, std::move(plan), store) {  // whatever throws, the destructor runs
     stored_before_ = store.tensors().size();
     if (plan_->ranks() == 1) store.check_ranks(*plan_);  // no other rank binds it
-    std::string const call = concat("binding of '", plan_->name(), "'");
+    auto const call = [this] { return concat("binding of '", plan_->name(), "'"); };
     auto const messages = store.together(call, [&] {
       store.check_ranks(*plan_);
       detail::check_isa("compile", options.isa);
@@ -67,6 +67,7 @@ template <Runtime R> class CompiledGraph {
     if (plan_->ranks() > 1) tasks_.number_messages(store.link(), messages);
     (void)store.together(call, [&] {  // the others would wait for its runs if one could not
       if (plan_->ranks() > 1) last_run_ = store.add_run();
+      events_ = std::make_shared<DynamicArray<Event>>();
       for (PlannedPhase const& phase : plan_->phases()) parts_.push_back({phase.begin, phase.end});
       if (parts_.empty()) parts_.push_back({0, static_cast<std::uint32_t>(plan_->tasks().size())});
       for (Part& part : parts_) prepare(part, options.replay);
@@ -216,11 +217,7 @@ template <Runtime R> class CompiledGraph {
 
   struct Unbound {};
   CompiledGraph(Unbound, std::shared_ptr<Plan const> plan, TensorStore<R>& store)
-      : plan_(std::move(plan)),
-        store_(&store),
-        runtime_(&store.runtime()),
-        life_(*runtime_),
-        events_(std::make_shared<DynamicArray<Event>>()) {
+      : plan_(std::move(plan)), store_(&store), runtime_(&store.runtime()), life_(*runtime_) {
     if (plan_ == nullptr || plan_->tensors().empty())  // any other has those of its graph
       (void)store.together("binding", [this]() -> std::vector<std::byte> {
         detail::fail_without_plan(plan_.get());

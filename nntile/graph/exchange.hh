@@ -8,7 +8,9 @@
 #include <exception>
 #include <new>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -85,35 +87,44 @@ inline std::vector<std::vector<std::byte>> unpack(RankLink const& link, std::str
   return all;
 }
 
+/// The name of a call, which may be given by what makes it.
+template <class Call> std::string name_of_call(Call const& call) {
+  if constexpr (std::is_invocable_v<Call const&>)
+    return call();
+  else
+    return std::string(std::string_view(call));
+}
+
 }  // namespace detail
 
 /// Gives every rank what each of them gives: the bytes of give(), by rank. All ranks call it
-/// together, with no transfer open, and name it alike. If give() throws on one rank, whatever it
-/// is, that one throws the same, and all others CommError, which names the rank and its error; none
-/// waits for what will not come. Throws CommError, too, where a rank is at another call. Cost: the
-/// bytes of all at each.
-template <class Give>
-std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_view call,
-                                             Give&& give) {
+/// together, with no transfer open, and name it alike, by a text or by what makes one, since that
+/// takes memory. If either throws on one rank, whatever it is, that one throws the same, and all
+/// others CommError, which names the rank and its error; none waits for what will not come. Throws
+/// CommError, too, where a rank is at another call. Cost: the bytes of all at each.
+template <class Call, class Give>
+std::vector<std::vector<std::byte>> exchange(RankLink const& link, Call const& call, Give&& give) {
   std::vector<std::vector<std::byte>> all;
   if (link.ranks == 1) {
     all.push_back(give());
     return all;
   }
   using detail::ExchangeFrame;
+  std::string name;
   std::vector<std::byte> own;
   std::exception_ptr error;
   auto const fail = [&](std::string_view text) noexcept {
     error = std::current_exception();
     try {
-      own = ExchangeFrame::pack(true, call, text.data(), text.size());
+      own = ExchangeFrame::pack(true, name, text.data(), text.size());
     } catch (std::bad_alloc const&) {
     }
   };
   try {
+    name = detail::name_of_call(call);
     link.check(link.engine);
     std::vector<std::byte> const given = give();
-    own = ExchangeFrame::pack(false, call, given.data(), given.size());
+    own = ExchangeFrame::pack(false, name, given.data(), given.size());
   } catch (std::exception const& failure) {
     fail(failure.what());
   } catch (...) {
@@ -121,7 +132,7 @@ std::vector<std::vector<std::byte>> exchange(RankLink const& link, std::string_v
   }
   all = link.all_gather(link.engine, own.empty() ? detail::frame_without_memory.bytes() : own);
   if (error != nullptr) std::rethrow_exception(error);
-  return detail::unpack(link, call, std::move(all));
+  return detail::unpack(link, name, std::move(all));
 }
 
 namespace detail {

@@ -225,7 +225,8 @@ template <Runtime R>
 std::shared_ptr<Plan const> plan_part(LogicalGraph const& graph, TensorStore<R> const& store,
                                       PlanOptions const& options) {
   std::shared_ptr<Plan const> plan;
-  auto const digests = store.together(concat("planning of '", graph.name(), "'"), [&] {
+  auto const call = [&] { return concat("planning of '", graph.name(), "'"); };
+  auto const digests = store.together(call, [&] {
     detail::check_mesh(graph.name(), passes::MeshShape(options.mesh).ranks(), store.link());
     plan = std::make_shared<Plan const>(graph, detail::around(graph, store, options),
                                         store.link().rank);
@@ -273,7 +274,8 @@ struct PlannedPart {
 template <Runtime R>
 CompiledGraph<R> bind_part(LogicalGraph const& graph, PlannedPart const& part,
                            TensorStore<R>& store, BindOptions const& bind = {}) {
-  auto const digests = store.together(concat("binding of '", graph.name(), "'"), [&] {
+  auto const call = [&] { return concat("binding of '", graph.name(), "'"); };
+  auto const digests = store.together(call, [&] {
     Plan const& plan = part.of(graph, "bind_part");
     detail::check_mesh(graph.name(), plan.ranks(), store.link());
     if (plan.rank() != store.link().rank)

@@ -247,25 +247,29 @@ template <Runtime R> class TensorStore {
   /// what `read` does; where one rank throws, all others throw CommError with its number and words.
   /// On one rank it is `read`. Cost: every rank receives the tensor, in pieces.
   template <Element T> std::vector<T> gather(std::string const& name) const {
-    Stored const* stored = nullptr;
+    std::optional<Reads> from;
     detail::Elements<T> values;
-    (void)together(concat("gather of '", name, "'"), [&] {
-      stored = &at(name);
-      values.resize(static_cast<std::size_t>(element_count(stored->spec.tiling.shape())));
-      detail::check_values<T>(stored->spec, values.size(), "gather");
+    auto const call = [&] { return concat("gather of '", name, "'"); };
+    (void)together(call, [&] {
+      Stored const& stored = at(name);
+      values.resize(static_cast<std::size_t>(element_count(stored.spec.tiling.shape())));
+      detail::check_values<T>(stored.spec, values.size(), "gather");
+      from.emplace(stored);
       return std::vector<std::byte>();
     });
-    Reads from(*stored);
     std::span<std::byte> const to = std::as_writable_bytes(std::span(values));
     for (std::size_t at = 0; at < to.size(); at += piece_bytes)
-      gather_bytes(from, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
+      gather_bytes(*from, at, to.subspan(at, std::min(piece_bytes, to.size() - at)));
     return detail::vector_of(std::move(values));
   }
   /// The same for the column-major bytes from `offset`, at most 2 GiB - 1, as MPI counts.
   void gather_bytes(Reads& from, std::uint64_t offset, std::span<std::byte> to) const {
     if (link_.ranks == 1) return read_bytes(from, offset, to);
     Stored const& stored = from.stored();
-    auto const all = together(concat("gather of '", stored.spec.name, "' at byte ", offset), [&] {
+    auto const call = [&] { return concat("gather of '", stored.spec.name, "' at byte ", offset); };
+    DynamicArray<std::size_t> taken;
+    auto const all = together(call, [&] {
+      taken.resize(static_cast<std::size_t>(link_.ranks));
       std::vector<std::byte> own;
       from.read(
           runtime(), offset, to.size(),
@@ -275,7 +279,6 @@ template <Runtime R> class TensorStore {
           });
       return own;
     });
-    DynamicArray<std::size_t> taken(all.size());
     detail::for_each_run_in(
         stored.spec.tiling, size_of(stored.spec.dtype), stored.spec.column_unit, offset, to.size(),
         [&](std::size_t tile, std::uint64_t, std::uint64_t at, std::uint64_t count) {
@@ -290,8 +293,8 @@ template <Runtime R> class TensorStore {
   }
   /// Gives every rank what each of them gives, as exchange() of graph/exchange.hh does, behind the
   /// runs that are in flight.
-  template <class Give>
-  std::vector<std::vector<std::byte>> together(std::string_view call, Give&& give) const {
+  template <class Call, class Give>
+  std::vector<std::vector<std::byte>> together(Call const& call, Give&& give) const {
     if (link_.ranks > 1)
       for (auto const& run : runs_)
         for (Event const event : *run) runtime_.wait(event);

@@ -22,7 +22,8 @@ class Checkpoint {
                          Part part = Part::all, RankLink const& link = {}) {
     return detail::with_memory_for("read checkpoint", path, [&] {
       std::optional<Checkpoint> opened;
-      (void)exchange(link, concat("opening '", path, "'"), [&] {
+      auto const call = [&] { return concat("opening '", path, "'"); };
+      (void)exchange(link, call, [&] {
         opened.emplace(Checkpoint(path, fault, part));
         return std::vector<std::byte>();
       });
@@ -77,7 +78,7 @@ class Checkpoint {
   void load(std::span<TensorTarget const> targets, Part part = Part::all,
             RankLink const& link = {}) const {
     detail::with_memory_for("read checkpoint", path_, [&] {
-      std::string const call = concat("loading '", path_, "'");
+      auto const call = [&] { return concat("loading '", path_, "'"); };
       std::optional<Files> files;
       (void)exchange(link, call, [&] {
         match(targets, part);

@@ -43,7 +43,8 @@ class CheckpointDirectory {
   explicit CheckpointDirectory(std::string path, CheckpointOptions options = {},
                                RankLink const& link = {})
       : path_(std::move(path)), options_(options), link_(link) {
-    (void)exchange(link_, concat("opening '", path_, "'"), [&] {
+    auto const call = [&] { return concat("opening '", path_, "'"); };
+    (void)exchange(link_, call, [&] {
       if (options_.keep < 1)
         throw ValueError(
             concat("checkpoints: keep is ", options_.keep, " where at least 1 is needed"));
@@ -60,7 +61,8 @@ class CheckpointDirectory {
   /// Path of the newest committed checkpoint, if any; on every rank that which rank 0 sees.
   std::optional<std::string> latest() const {
     std::string found;
-    auto const all = exchange(link_, concat("looking into '", path_, "'"), [&] {
+    auto const call = [&] { return concat("looking into '", path_, "'"); };
+    auto const all = exchange(link_, call, [&] {
       if (link_.rank == 0) found = latest_checkpoint(path_, options_.fault).value_or("");
       return bytes_of(found);
     });
@@ -89,25 +91,27 @@ class CheckpointDirectory {
   SavedCheckpoint save_shares(Json const& model, TrainingState const& state,
                               std::span<TensorShare const> tensors) {
     return detail::with_memory_for("save checkpoint in", path_, [&] {
-      std::string const name = checkpoint_name(state.step), final = in_directory(name);
-      std::string const pending = final + ".tmp", call = concat("saving '", final, "'");
-      on_first(call, [&] {
-        lock_->check();
-        remove_tree(pending, options_.fault);
-        make_directory(pending, options_.fault);
+      auto const named = [&] { return in_directory(checkpoint_name(state.step)); };
+      auto const call = [&] { return concat("saving '", named(), "'"); };
+      std::string final, pending, warning;
+      (void)exchange(link_, call, [&] {
+        final = named(), pending = final + ".tmp";
+        if (link_.rank == 0) begin(pending);
+        return std::vector<std::byte>();
       });
-      std::string warning;
       bool committed = false;
       try {
         auto const written =
             exchange(link_, call, [&] { return bytes_of(write_own(pending, tensors)); });
-        warning = on_first(call, [&] {
+        auto const said = exchange(link_, call, [&] {
+          if (link_.rank != 0) return std::vector<std::byte>();
           std::string const replaced = finish(pending, final, model, state, tensors, written);
           committed = true;
           sync_directory(path_, options_.fault);
           if (!replaced.empty()) discard(replaced);
-          return prune(state.step);
+          return bytes_of(prune(state.step));
         });
+        warning = text_of(said[0]);
       } catch (...) {
         if (link_.rank == 0 && !committed) discard(pending);
         throw;
@@ -124,19 +128,14 @@ class CheckpointDirectory {
   static std::string text_of(std::span<std::byte const> bytes) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
   }
-  /// Runs `act` on rank 0 while the others wait; returns its text on every rank.
-  template <class Do> std::string on_first(std::string const& call, Do&& act) const {
-    auto const all = exchange(link_, call, [&] {
-      if constexpr (std::is_void_v<decltype(act())>) {
-        if (link_.rank == 0) act();
-        return std::vector<std::byte>();
-      } else {
-        return link_.rank == 0 ? bytes_of(act()) : std::vector<std::byte>();
-      }
-    });
-    return text_of(all[0]);
-  }
   std::string in_directory(std::string const& name) const { return path_ + "/" + name; }
+
+  /// Makes the directory that is to be a checkpoint.
+  void begin(std::string const& pending) const {
+    lock_->check();
+    remove_tree(pending, options_.fault);
+    make_directory(pending, options_.fault);
+  }
 
   /// Writes this rank's files; the text that says what they are.
   std::string write_own(std::string const& pending, std::span<TensorShare const> tensors) const {

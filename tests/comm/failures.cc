@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Failures across ranks: what they cancel is what they cancel on one rank, whatever overtakes what.
 #include <cstdlib>
+#include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "tests/comm/failing_job.hh"
 #include "tests/comm/local_ranks.hh"
 #include "tests/graph/scattered.hh"
+#include "tests/support/allocations.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/message.hh"
 #include "tests/support/sanitized.hh"
@@ -175,5 +178,43 @@ TEST_CASE("a mesh that is not the communicator's size is refused on all ranks",
             concat("plan 'layer': a mesh of ", size, " ranks, and the store's communicator ",
                    "has 3: give PlanOptions::mesh 3 in all, or the store a communicator of ",
                    size));
+  }
+}
+
+TEST_CASE("a rank that lacks memory while it binds or gathers keeps none waiting",
+          "[comm][failures]") {
+  LogicalGraph graph("a graph whose name no small string holds");
+  std::string const name = "a state whose name no small string holds";
+  scale({.alpha = 2}, graph.state({.shape = {4}}, name)).named("y").mark_output();
+  PlanOptions options{.tile = 2, .mesh = {{"data", 2}}};
+  options.owners = [](std::string_view, Index tile) { return static_cast<int>(tile % 2); };
+  bool const binds = GENERATE(true, false);
+  bool more = allocations_are_counted();
+  for (long count = 0; more; ++count) {
+    INFO("allocation " << count << " fails");
+    LocalWorld world(2);
+    auto const thrown = on_ranks(world, [&](LocalComm& comm) {
+      Transfers transfers(comm);
+      Serial runtime;
+      TensorStore<Serial> store(runtime, link_of(transfers));
+      auto const plan = plan_part(graph, store, options);
+      std::optional<CompiledGraph<Serial>> step;
+      auto const bind = [&] { (void)step.emplace(plan, store); };
+      if (!binds) bind();
+      if (!binds) store.write(name, std::span<float const>(std::vector<float>(4, 1)));
+      std::exception_ptr failure;
+      if (comm.rank() == 1) (void)fail_new_after(count);
+      try {
+        binds ? bind() : (void)store.gather<float>(name);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      if (comm.rank() == 1) more = fail_new_after(-1) < 0;
+      if (failure != nullptr) std::rethrow_exception(failure);
+    });
+    INFO(thrown[0]);
+    CHECK((thrown[0] == "" || contains(thrown[0], "rank 1: ") ||
+           contains(thrown[0], "rank 1 lacks memory")));
+    CHECK((thrown[1] == "") == !more);
   }
 }
