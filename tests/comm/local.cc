@@ -3,6 +3,7 @@
 #include "nntile/comm/local.hh"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <thread>
@@ -253,8 +254,10 @@ TEST_CASE("a gather for which one rank lacks memory fails on all", "[comm][local
       Bytes const bytes(40, std::byte(comm.rank()));
       std::exception_ptr failure;
       try {
+        // The last to enter makes the copies of all.
+        if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         FailNew const fail(comm.rank() == 1 ? count : -1);
-        (void)comm.all_gather(bytes);
+        if (comm.all_gather(bytes).size() != 3) throw CommError("bytes of some ranks are lacking");
       } catch (...) {
         failure = std::current_exception();
       }
