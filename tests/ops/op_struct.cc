@@ -74,6 +74,17 @@ struct Capitals : OneToOne {
   template <class T> static void reference(Args const&, Buffers<Capitals> const&) {}
 };
 
+/// An op whose reference throws: no exception for no elements, else words, one letter fewer than
+/// there are elements.
+struct Throwing : OneToOne {
+  static constexpr char const* name = "throwing";
+  static constexpr DType dtypes[] = {DType::fp32};
+  template <class T> static void reference(Args const& args, Buffers<Throwing> const&) {
+    if (args.n == 0) throw 7;
+    throw ValueError(std::string(static_cast<std::size_t>(args.n - 1), 'x'));
+  }
+};
+
 /// How many members the struct has: the longest list of values that initialises it.
 struct Anything {
   template <class T> operator T() const;
@@ -239,6 +250,20 @@ TEST_CASE("a kernel finds its buffers by name, and null where the task lacks one
 TEST_CASE("a reference is compiled for the dtypes that its op lists alone", "[ops][op_struct]") {
   for (DType const dtype : all_dtypes)
     CHECK((op_info<Halve>.reference({dtype, dtype}) != nullptr) == (dtype == DType::fp32));
+}
+
+TEST_CASE("whatever a reference throws is a failure in words that fit", "[ops][op_struct]") {
+  auto const failure = [](Index n) {
+    std::string text(2 * status_text_bytes, 'z');
+    Throwing::Args const args{n};
+    auto const* const codelet = op_info<Throwing>.reference({DType::fp32, DType::fp32});
+    Status const status = codelet->cpu({nullptr, &args, text.data()});
+    return std::string(status.ok() ? "" : status.error);
+  };
+  CHECK(failure(0) == "its reference threw what is no std::exception");
+  CHECK(failure(1) == "its reference threw");
+  CHECK(failure(4) == "xxx");
+  CHECK(failure(2 * status_text_bytes) == std::string(status_text_bytes - 1, 'x'));
 }
 
 TEST_CASE("ops are found by name", "[ops][op_struct]") {
