@@ -130,7 +130,7 @@ template <class T> struct LayerNormWeightBackward {
     ColumnResult<T> const dbeta{{buffers.at<T>(Operand::dbeta), buffers.at<V>(Operand::carry_dbeta),
                                  args.beta_dbeta, args.chain, args.finishing}};  // [e, n]
     for (Index j = 0; j < args.n; ++j) {
-      Index const skipped = args.skipped, token = j * (args.s + args.rest) + skipped;
+      Index const skipped = args.skipped, token = j * (Index{args.s} + args.rest) + skipped;
       T const* const x = buffers.at<T const>(Operand::x) + token * args.ldx;     // [e, s]
       T const* const dy = buffers.at<T const>(Operand::dy) + token * args.lddy;  // [e, s]
       V const* const mean = buffers.at<V const>(Operand::mean) + j * args.ld_mean + skipped;  // [s]

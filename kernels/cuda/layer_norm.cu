@@ -200,7 +200,7 @@ template <class T> struct LayerNormWeightBackward {
       Vec<V> by_gamma, by_beta;
     };
     for_each_strip<Part>(thread, args.e, args.n, [&](Index begin, Index j) {
-      Index const token = j * (args.s + args.rest) + args.skipped;
+      Index const token = j * (Index{args.s} + args.rest) + args.skipped;
       T const* const x = buffers.template at<T const>(Operand::x);
       T const* const dy = buffers.template at<T const>(Operand::dy);
       V const* const mean = buffers.template at<V const>(Operand::mean);

@@ -189,7 +189,7 @@ struct LayerNormWeightBackward {
         Index const of_gamma = e + args.ld_dgamma * j, of_beta = e + args.ld_dbeta * j;
         V sum_gamma = dgamma.start(of_gamma), sum_beta = dbeta.start(of_beta);
         for (Index s = 0; s < args.s; ++s) {
-          Index const token = args.skipped + s + (args.s + args.rest) * j;
+          Index const token = args.skipped + s + (Index{args.s} + args.rest) * j;
           V const slope = V(dy[e + args.lddy * token]);
           V const xhat = (V(x[e + args.ldx * token]) - mean[args.skipped + s + args.ld_mean * j]) *
                          rstd[args.skipped + s + args.ld_rstd * j];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "nntile/ops/layer_norm.hh"
 
+#include <sys/mman.h>
+
 #include <cmath>
 
 #include "tests/support/eager_gradient.hh"
@@ -92,6 +94,35 @@ TEST_CASE("layer_norm_weight_backward may be cut anywhere", "[ops][layer_norm]")
     c.canonical = {{{"s", {4, 7}}}, {{"e", {33, 37}}, {"s", {1, 9, 1}}, {"j", {1, 1}}}};
     test::check_op(c);
   }
+}
+
+TEST_CASE("tokens of a group are found in a tile of 2^32 tokens", "[ops][layer_norm]") {
+  using Op = ops::LayerNormWeightBackward;
+  std::size_t const tokens = std::size_t{1} << 32, bytes = (tokens + 1) * sizeof(bf16_t);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return test::skip("8 GiB of addresses are more than a process has here");
+  auto* const dy = static_cast<bf16_t*>(memory);  // [1, tokens, 2]; two pages are touched
+  dy[tokens] = bf16_t(3.0f);
+  float mean[2] = {}, rstd[2] = {1, 1};
+  bf16_t dgamma[2], dbeta[2];
+  void* const buffers[] = {dy, dy, mean, rstd, dgamma, dbeta};
+  Arguments<Op> given{};
+  Op::Args& args = given.args;
+  args.e = args.s = 1, args.rest = UINT32_MAX, args.n = 2;
+  args.ldx = args.lddy = args.ld_mean = args.ld_rstd = args.ld_dgamma = args.ld_dbeta = 1;
+  auto const check = [&](Codelet const& codelet) {
+    char text[status_text_bytes];
+    CHECK(codelet.cpu({buffers, &given, text}).ok());
+    CHECK(static_cast<float>(dbeta[0]) == 0);
+    CHECK(static_cast<float>(dbeta[1]) == 3);
+    CHECK(static_cast<float>(dgamma[1]) == 9);
+  };
+  check(*op_info<Op>.reference({DType::bf16, DType::bf16}));
+  for (Isa const isa : test::instruction_sets())
+    check(*kernels::find(Op::name, DType::bf16, DType::bf16, Mode::exact, isa));
+  ::munmap(memory, bytes);
 }
 
 TEST_CASE("layer_norm has gradients for x, gamma and beta, with one token axis or more",
