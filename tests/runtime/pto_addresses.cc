@@ -77,6 +77,7 @@ TEST_CASE("a map of addresses says what an array of bytes does", "[runtime][pto_
         for (std::size_t u = first; u < first + count; ++u) free = free && truth[u] < 0;
         if (!free) continue;
         live.push_back(map.add(block(unit * (first + 1), unit * count)));
+        map.keep();
         for (std::size_t u = first; u < first + count; ++u)
           truth[u] = static_cast<int>(live.back());
       } else {
@@ -124,6 +125,47 @@ TEST_CASE("what lies between two variables of the caller's has not ended with th
       map.end(map.add({1040, 8, {}, Origin::allocated}));
       CHECK(map.overlapping(1032, 8) == nullptr);
     }
+}
+
+TEST_CASE("buffers that are removed since they were added leave ended what had ended before",
+          "[runtime][pto_addresses]") {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    auto const below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    AddressMap map;
+    std::vector<int> truth(units, nothing);
+    for (int round = 0; round < 30; ++round) {
+      std::size_t const before = map.ranges();
+      std::vector<int> const kept = truth;
+      bool const stays = below(3) == 0;
+      std::vector<AddressMap::Index> made;
+      for (std::size_t i = 0; i < 4; ++i) {
+        std::size_t const first = below(units - 8), count = 1 + below(8);
+        bool free = true;
+        for (std::size_t u = first; u < first + count; ++u) free = free && truth[u] < 0;
+        if (!free) continue;
+        made.push_back(map.add(block(unit * (first + 1), unit * count)));
+        for (std::size_t u = first; u < first + count; ++u)
+          truth[u] = static_cast<int>(made.back());
+      }
+      if (stays) {
+        map.keep();
+        for (AddressMap::Index const index : made)
+          if (below(4) != 0) {
+            map.end(index);
+            for (int& u : truth)
+              if (u == static_cast<int>(index)) u = over;
+          }
+      } else {
+        for (std::size_t i = made.size(); i-- > 0;) map.remove(made[i]);
+        truth = kept;
+        CHECK(map.ranges() == before);
+      }
+      check(map, truth);
+      check_live(map, truth);
+    }
+  }
 }
 
 TEST_CASE("buffers of one origin are removed while they are listed", "[runtime][pto_addresses]") {

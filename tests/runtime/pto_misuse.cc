@@ -207,6 +207,22 @@ TEST_CASE("a refused task leaves nothing behind", "[runtime][pto_misuse]") {
   CHECK(pto_wait_all(pto) == PTO_OK);
 }
 
+TEST_CASE("a refused task that was given the memory of freed buffers leaves them freed",
+          "[runtime][pto_misuse]") {
+  PtoProgram const pto(1);
+  std::vector<void*> buffers;
+  for (int i = 0; i < 40; ++i) buffers.push_back(pto_alloc(pto, 3000));
+  for (void* const buffer : buffers) pto_free(pto, buffer);
+  std::vector<TaskParam> params(PTO_MAX_PARAMS - 1, PtoProgram::output(3000));
+  params.push_back({PARAM_INPUT, nullptr, 8, {}, nullptr});
+  CHECK(pto_submit_task(pto, PtoProgram::step, WORKER_CPU, params.data(), PTO_MAX_PARAMS) ==
+        -PTO_BAD_VALUE);
+  pto_clear_error(pto);
+  for (void* const buffer : buffers)
+    check_refused(pto, PtoProgram::step, {{PARAM_INOUT, static_cast<char*>(buffer) + 8, 8}},
+                  PTO_BAD_LIFETIME, "has ended");
+}
+
 TEST_CASE("memory that a refused task was given is the caller's when malloc gives it next",
           "[runtime][pto_misuse]") {
   PtoProgram const pto(1);

@@ -45,7 +45,9 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
 
   void* alloc(std::size_t bytes) {
     auto const inside = ring_.drive("pto_alloc");
-    return reinterpret_cast<void*>(buffers_[buffers_.take({"pto_alloc"}, bytes)].begin);
+    Index const index = buffers_.take({"pto_alloc"}, bytes);
+    buffers_.keep();
+    return reinterpret_cast<void*>(buffers_[index].begin);
   }
   void free(void* buffer) {
     auto const inside = ring_.drive("pto_free");
@@ -68,7 +70,9 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
     check(task, params, count);
     try {
       for (std::int32_t i = 0; i < count; ++i) add(task, params[i], i);
-      return submit(task, kernel_id, worker_type, params);
+      std::int32_t const id = submit(task, kernel_id, worker_type, params);
+      buffers_.keep();
+      return id;
     } catch (...) {
       for (std::size_t i = task.made.size(); i-- > 0;) buffers_.forget(task.made[i]);
       throw;

@@ -85,6 +85,7 @@ class AddressMap {
   /// Throws std::bad_alloc.
   void reserve(std::size_t buffers) {
     ranges_.reserve(2 * buffers + 3);
+    covered_.reserve(2 * buffers + 3);
     blocks_.reserve(buffers);
     free_.reserve(buffers);
   }
@@ -107,15 +108,16 @@ class AddressMap {
 
   /// Adds a buffer, over nothing but what has ended. Throws std::bad_alloc, having changed nothing.
   Index add(Block const& block) {
-    if (ranges_.capacity() < ranges_.size() + 2) {
-      ranges_.reserve(2 * ranges_.size() + 2);
-      ++growths_;
-    }
-    Index const index = take(block);
+    make_room(ranges_, 2);
     std::uintptr_t const begin = block.begin, end = begin + block.bytes;
     auto first = behind(begin);
     auto last = first;
     while (last != ranges_.end() && last->begin < end) ++last;
+    make_room(covered_, static_cast<std::size_t>(last - first));
+    Index const index = take(block);
+    for (auto over = first; over != last; ++over)
+      covered_.push_back(
+          {std::max(over->begin, begin), std::min(over->end, end), ended, over->origin});
     Range parts[3];
     std::size_t count = 0;
     if (first != last && first->begin < begin)
@@ -132,9 +134,25 @@ class AddressMap {
     return index;
   }
 
-  /// Forgets a buffer.
+  /// Forgets what had ended under the buffers so far: what is removed then leaves nothing.
+  void keep() { covered_.clear(); }
+
+  /// Forgets a buffer: what has ended there before has ended again. Of those since `keep` the
+  /// latest first.
   void remove(Index index) {
-    ranges_.erase(place_of(index));
+    Block const& block = blocks_[index];
+    auto over = covered_.end();
+    while (over != covered_.begin() && (over - 1)->begin >= block.begin &&
+           (over - 1)->end <= block.begin + block.bytes)
+      --over;
+    auto const count = covered_.end() - over;
+    // There is room: `add` has made it.
+    auto const first = ranges_.insert(ranges_.erase(place_of(index)), over, covered_.end());
+    covered_.erase(over, covered_.end());
+    if (count != 0) {
+      (void)join(first + count - 1, first + count);
+      if (first != ranges_.begin()) (void)join(first - 1, first);
+    }
     free_.push_back(index);
   }
   /// Forgets it, but not that it was there.
@@ -182,6 +200,13 @@ class AddressMap {
     return ranges_.erase(second) - 1;
   }
 
+  /// Throws std::bad_alloc.
+  void make_room(std::vector<Range>& ranges, std::size_t more) {
+    if (ranges.capacity() >= ranges.size() + more) return;
+    ranges.reserve(2 * ranges.size() + more);
+    ++growths_;
+  }
+
   Index take(Block const& block) {
     if (free_.empty()) {
       if (blocks_.size() == blocks_.capacity() || free_.capacity() == blocks_.size()) ++growths_;
@@ -197,6 +222,7 @@ class AddressMap {
   }
 
   std::vector<Range> ranges_;
+  std::vector<Range> covered_;  // had ended where buffers since `keep` lie
   std::vector<Block> blocks_;
   std::vector<Index> free_;
   std::uint64_t growths_ = 0;

@@ -62,6 +62,9 @@ template <class Ring> class Buffers {
   /// Times that memory was taken for the addresses of buffers.
   std::uint64_t growths() const { return map_.growths(); }
 
+  /// The buffers so far stay, but for those that tasks have named first.
+  void keep() { map_.keep(); }
+
   /// Makes a buffer of the innermost scope. Throws ValueError, OutOfMemory, DeadlockError.
   Index take(Subject const& subject, std::size_t bytes) {
     if (bytes == 0)
@@ -116,6 +119,7 @@ template <class Ring> class Buffers {
     Subject const subject{"pto_adopt"};
     check_span(subject, begin, bytes);
     (void)adopt(subject, begin, bytes, Origin::adopted);
+    keep();
   }
 
   /// The buffer that has these bytes. Where none is known it is made of them, and is noted in
@@ -138,7 +142,7 @@ template <class Ring> class Buffers {
     return range->block;
   }
 
-  /// As if the buffer had never been.
+  /// As if the buffer had never been. Of those since `keep` the latest first.
   void forget(Index index) {
     ring_.retire(map_[index].handle);
     leave_scope(map_[index]);
