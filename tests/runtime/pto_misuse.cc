@@ -9,6 +9,7 @@
 
 #include "nntile/core/codelet.hh"
 #include "nntile/runtime/ring/pto.h"
+#include "nntile/runtime/support/aligned.hh"
 #include "tests/runtime/pto_errors.hh"
 #include "tests/support/catch.hh"
 #include "tests/support/sanitized.hh"
@@ -256,7 +257,7 @@ TEST_CASE("memory that only its caller could free is a deadlock", "[runtime][pto
   PtoProgram const pto(2, 0, 1024);
   pto_scope_begin(pto);
   CHECK(pto_alloc(pto, 4096) == nullptr);
-  check_error(pto, PTO_OUT_OF_MEMORY, "more than the capacity");
+  check_error(pto, PTO_OUT_OF_MEMORY, "make it 4096 at least (PtoOptions), or");
   CHECK(pto_alloc(pto, 1024) != nullptr);
   CHECK(pto_alloc(pto, 64) == nullptr);
   check_error(pto, PTO_DEADLOCK, "pto_scope_begin, depth:1");
@@ -266,6 +267,28 @@ TEST_CASE("memory that only its caller could free is a deadlock", "[runtime][pto
   pto_scope_begin(pto);
   CHECK(pto_alloc(pto, 1024) != nullptr);
   pto_scope_end(pto);
+}
+
+TEST_CASE("a scope of more buffers than it has room for is refused with the option that gives more",
+          "[runtime][pto_misuse]") {
+  PtoProgram const pto(1, 0, 1u << 20);
+  pto_scope_begin(pto);
+  for (int i = 0; i < 1024; ++i) CHECK(pto_alloc(pto, 8) != nullptr);
+  CHECK(pto_alloc(pto, 8) == nullptr);
+  check_error(pto, PTO_DEADLOCK, "2048 would do (PtoOptions.max_buffers)");
+  pto_scope_end(pto);
+}
+
+TEST_CASE("more buffers than the machine has memory for are refused by their option's name",
+          "[runtime][pto_misuse]") {
+  PtoOptions const options{1, 0, 0, 0, 0, 1 << 24};
+  std::size_t const at_least = 2500;  // bytes of the room for each, that of its task included
+  if (nntile::support::physical_memory() / at_least >= std::size_t{1} << 24) return;
+  PtoError error{};
+  CHECK(pto_create(&options, &error) == nullptr);
+  CHECK(error.code == PTO_OUT_OF_MEMORY);
+  CHECK_THAT(std::string(error.message),
+             Catch::Contains("PtoOptions.max_buffers of 16777216 need"));
 }
 
 TEST_CASE("a kernel may not drive the runtime", "[runtime][pto_misuse]") {

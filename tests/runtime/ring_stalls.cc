@@ -359,7 +359,7 @@ TEST_CASE("records that run out are a verdict of their own", "[runtime][stalls]"
   std::vector<DataHandle> handles;
   for (int i = 0; i < 4; ++i) handles.push_back(ring.allocate(64, host, Lifetime::step));
   CHECK(contains(message_of<DeadlockError>([&] { ring.allocate(64, host, Lifetime::step); }),
-                 "all 4 records are in use, 8 would do"));
+                 "all 4 records are in use, 8 would do (RingCapacities::records)"));
   ring.retire(handles[0]);
   CHECK_NOTHROW(ring.allocate(64, host, Lifetime::step));
 }

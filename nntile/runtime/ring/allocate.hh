@@ -157,9 +157,10 @@ template <class Policy, class Self> class HeapCalls {
     text += concat("; used ", chunk.used(), ", available ", chunk.available(), ", capacity ",
                    chunk.capacity(), " bytes, of which ", found.ended,
                    " belong to buffers that have ended; ");
-    text += chunk.records_full() ? concat("all ", chunk.record_capacity(), " records are in use, ",
-                                          2 * chunk.record_capacity(), " would do")
-                                 : concat(would_do, " bytes would do", Self::option);
+    text += chunk.records_full()
+                ? concat("all ", chunk.record_capacity(), " records are in use, ",
+                         2 * chunk.record_capacity(), " would do (RingCapacities::records)")
+                : concat(would_do, " bytes would do", Self::option);
     throw E(text);
   }
 

@@ -162,8 +162,9 @@ typedef struct PtoOptions {
   int32_t workers;       /* threads that execute tasks, the caller's among them; 0: one a core */
   int32_t max_tasks;     /* ids before they come round: submission waits while tasks that have not
                             ended have all of them. 0: 65,536 */
-  uint64_t heap_size;    /* bytes for the buffers of scopes, at each of three depths; pto_alloc
-                            waits where there is no room. 0: as much as it takes */
+  uint64_t heap_size;    /* bytes for the buffers of scopes, at each of three depths, of which there
+                            are at most 1,024, or max_buffers if that is more; pto_alloc waits where
+                            there is no room. 0: as much as it takes */
   int32_t cube_workers;   /* of the workers, those that serve WORKER_CUBE, */
   int32_t vector_workers; /* and WORKER_VECTOR; the others serve WORKER_CPU. Both 0: all serve all */
   int32_t max_buffers;    /* that are known at a time, parts of them and ended ones included, and tasks

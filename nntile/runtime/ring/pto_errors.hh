@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The errors of the PTO calls: which code a typed error has, and the first one of a runtime.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -50,6 +52,23 @@ inline PtoCode code_of(std::exception const& error) {
   return PTO_INTERNAL;
 }
 
+/// Names in errors of the ring, and in C, which are no longer. Longer ones come first.
+inline constexpr char const* names_in_c[][2] = {
+    {"RingCapacities::buffers", "PtoOptions.max_buffers"},
+    {"RingCapacities::records", "PtoOptions.max_buffers"},
+    {"RingCapacities::tokens", "PtoOptions.max_buffers"},
+    {"(RingCapacities)", "(PtoOptions)"},
+};
+inline void use_names_in_c(char* text) noexcept {
+  for (auto const& [ours, theirs] : names_in_c)
+    while (char* const at = std::strstr(text, ours)) {
+      std::size_t const length = std::strlen(theirs);
+      char const* const rest = at + std::strlen(ours);
+      std::memcpy(at, theirs, length);
+      std::memmove(at + length, rest, std::strlen(rest) + 1);
+    }
+}
+
 /// Writes code and text of the exception that is being handled.
 inline void describe_current(PtoError& result) noexcept {
   try {
@@ -57,6 +76,7 @@ inline void describe_current(PtoError& result) noexcept {
   } catch (std::exception const& error) {
     result.code = code_of(error);
     (void)std::snprintf(result.message, sizeof result.message, "%s", error.what());
+    use_names_in_c(result.message);
   } catch (...) {
     result.code = PTO_INTERNAL;
     (void)std::snprintf(result.message, sizeof result.message, "an exception of unknown type");
