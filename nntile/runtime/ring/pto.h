@@ -103,7 +103,8 @@ typedef enum PtoCode {
   PTO_DEADLOCK,      /* memory that only the blocked caller could free */
   PTO_TASK_FAILED,   /* a task failed, or was cancelled since one that it needs had failed; its words
                         number tasks as they were submitted, from 1: "(task 8)" has id 7, or, where
-                        ids have come round, 7 modulo max_tasks */
+                        ids have come round, 7 modulo max_tasks, unless ids were passed over whose
+                        tasks had not ended */
   PTO_INTERNAL       /* anything else */
 } PtoCode;
 
