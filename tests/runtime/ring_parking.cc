@@ -3,6 +3,7 @@
 // as they are, in a domain whose tasks are a number.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -215,6 +216,56 @@ struct Yard {
   }
 };
 
+/// The machine of one worker: tokens are open for the first few looks at them.
+struct Closing {
+  struct Scheduler {
+    static std::uint32_t kind(std::uint32_t) { return 0; }
+    static bool paused() { return false; }
+    static bool any(std::uint32_t) { return false; }
+    static bool any_of_kind(std::uint32_t) { return false; }
+  };
+  struct Tokens {
+    mutable int looks;
+    static std::uint64_t polls() { return 0; }
+    std::uint64_t outstanding() const { return looks-- > 0 ? 1 : 0; }
+    static bool poll(bool) { return false; }
+    static bool due(bool) { return false; }
+  };
+  struct Bed {
+    Closing& machine;
+    bool keeps_polls = false;  // while it sleeps
+    static void announce(std::uint32_t) {}
+    static void cancel(std::uint32_t) {}
+    static void nap(std::int64_t, std::uint32_t) {}
+    void sleep(std::uint32_t) {
+      keeps_polls = machine.polling;
+      machine.stop = true;
+    }
+    static void wake(std::uint32_t) {}
+    static void wake_kind(std::uint32_t, std::uint32_t) {}
+  };
+  struct Beside {
+    Closing& machine;
+    std::uint32_t self;
+    static ReadyTask next() { return detail::ring::no_task; }
+    static ReadyTask run(ReadyTask) { return detail::ring::no_task; }
+  };
+
+  Yard::Options options{};
+  support::DrivingThread& thread{Yard::thread};
+  Scheduler scheduler{};
+  Tokens tokens;
+  Bed parking{*this};
+  Yard::Gate gate{};
+  std::atomic<bool> stop{false}, polling{false};
+
+  explicit Closing(int looks) : tokens{looks} {}
+  static void flush(std::uint32_t) {}
+  static bool should_wait(std::uint32_t, ReadyTask) { return false; }
+  static ReadyTask take_turns(std::uint32_t, ReadyTask kept) { return kept; }
+  static void give(ReadyTask) {}
+};
+
 /// Tries all orders of what start(exploration, yard) spawns: in each the driver returns, and no
 /// routine sleeps beside a ready task, though the driver does not help again and a worker may stay
 /// in its first task for ever.
@@ -301,6 +352,16 @@ TEST_CASE("no order leaves a worker asleep beside a token that nobody polls", "[
     routines.spawn([&yard] { yard.work(1); });
   });
   Yard::remembers = false;
+}
+
+TEST_CASE("a worker that has polled lets others poll while it sleeps, whenever the last token ends",
+          "[runtime][ring]") {
+  for (int looks = 0; looks < 8; ++looks) {
+    CAPTURE(looks);
+    Closing machine(looks);
+    detail::ring::Worker<StepPolicy, Closing>(machine, 0)();
+    CHECK_FALSE(machine.parking.keeps_polls);
+  }
 }
 
 TEST_CASE("as many sleepers wake as there are tasks", "[runtime][ring]") {

@@ -122,20 +122,17 @@ template <class Policy, class Machine = ring::Machine<Policy>> class Worker {
   /// a token, which looks for sleepers behind that, and wakes any of them: so `polling` is clear
   /// while the thread that has polled for the last token sleeps.
   void wait() {
-    bool polls = nap_of(machine_.tokens) >= 0 && !machine_.polling.exchange(true);
+    bool const polls = nap_of(machine_.tokens) >= 0 && !machine_.polling.exchange(true);
     if (polls) poll();
-    if (polls && nap_of(machine_.tokens) < 0) {
-      polls = false;
-      machine_.polling.store(false);
-    }
     machine_.parking.announce(kind_);
     std::int64_t const nap = nap_of(machine_.tokens);
     bool const nobody_polls = nap >= 0 && !polls && !machine_.polling.load();
-    if (nobody_polls || machine_.scheduler.paused() || machine_.scheduler.any(self_) ||
-        machine_.stop.load()) {
+    bool const polls_nothing = polls && nap < 0;
+    if (nobody_polls || polls_nothing || machine_.scheduler.paused() ||
+        machine_.scheduler.any(self_) || machine_.stop.load()) {
       machine_.parking.cancel(kind_);
       Policy::Clock::yield_core();  // a push or a pop may be in progress on a preempted thread
-    } else if (polls && nap >= 0) {
+    } else if (polls) {
       machine_.parking.nap(nap, kind_);
     } else {
       machine_.parking.sleep(kind_);
