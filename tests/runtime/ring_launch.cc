@@ -90,8 +90,8 @@ struct Stage {
   }
 };
 
-/// A launched replay of twelve tasks that are ready, in a ring whose driver is the only worker of
-/// its kind; two others are of another kind.
+/// A replay, launched or about to be, of twelve tasks that are ready, in a ring whose driver is the
+/// only worker of its kind; two others are of another kind.
 struct Wide {
   static constexpr std::uint32_t tasks = 12, other = 2;
   Machine<InterruptedPolicy> machine{RuntimeOptions{3, false, false}, nullptr,
@@ -99,9 +99,10 @@ struct Wide {
   Driver<InterruptedPolicy> driver{machine.root};
   Submitter<InterruptedPolicy> submitter{machine.root, driver};
   Replayer<InterruptedPolicy> replayer{machine.root, driver, submitter};
-  bool sleeps = false;  // the other worker
+  ReadyTask launch = no_task;  // until it has been run
+  bool sleeps = false;         // the other worker
 
-  Wide() {
+  explicit Wide(bool launches = true) {
     static constexpr long value = 1;
     std::vector<Use<Binding>> uses;
     std::vector<DataHandle> handles;
@@ -115,17 +116,34 @@ struct Wide {
       list.push_back({&put_codelet, {&use, 1}, std::as_bytes(std::span(&value, 1)), {-1, 0}, {}});
     auto const image = std::make_shared<Image const>(Recorder(list, tasks, {}).image());
     (void)replayer.replay(image, handles, {});
-    (void)machine.run(other, machine.scheduler.next(other));
+    launch = machine.scheduler.next(other);
+    if (launches) run_launch();
   }
   ~Wide() {
     Interrupt::function = nullptr;
+    run_launch();
     if (sleeps) machine.parking.cancel(machine.scheduler.kind(other));
     run_all();
+  }
+  void run_launch() {
+    if (ReadyTask const ready = std::exchange(launch, no_task); ready != no_task)
+      (void)machine.run(other, ready);
   }
   void run_all() {
     for (ReadyTask ready; (ready = machine.scheduler.next(other)) != no_task;)
       (void)machine.run(other, ready);
     machine.flush(other);
+  }
+  /// Whether the other worker stays asleep beside tasks that worker `self` keeps.
+  bool sleeps_beside(std::uint32_t self) {
+    return sleeps && machine.scheduler.keeps_some(self) && machine.parking.anyone_sleeps();
+  }
+  /// A look of another worker for a task, and the run of what it finds.
+  void work_once(std::uint32_t self) {
+    Beside<InterruptedPolicy> one(machine, self);
+    ReadyTask const ready = one.next();
+    if (ready != no_task) (void)machine.run(self, ready);
+    machine.flush(self);
   }
   /// The other worker runs what it finds, and goes to sleep where it then sees nothing.
   void work_and_sleep() {
@@ -148,8 +166,7 @@ template <class Take> void try_all_places(std::uint32_t self, Take take) {
     };
     take(stage);
     Interrupt::function = nullptr;
-    bool const some_left = stage.machine.scheduler.keeps_some(self);
-    beside += some_left && stage.sleeps && stage.machine.parking.anyone_sleeps() ? 1 : 0;
+    beside += stage.sleeps_beside(self) ? 1 : 0;
   }
   REQUIRE(places > 10);
   CHECK(beside == 0);
@@ -160,12 +177,30 @@ template <class Take> void try_all_places(std::uint32_t self, Take take) {
 TEST_CASE("no worker stays asleep beside tasks of a replay that another one takes together",
           "[runtime][ring]") {
   try_all_places(0, [](Wide& stage) { (void)stage.driver.help_once(); });
-  try_all_places(1, [](Wide& stage) {
-    Beside<InterruptedPolicy> one(stage.machine, 1);
-    ReadyTask const ready = one.next();
-    if (ready != no_task) (void)stage.machine.run(1, ready);
-    stage.machine.flush(1);
-  });
+  try_all_places(1, [](Wide& stage) { stage.work_once(1); });
+}
+
+TEST_CASE("no worker stays asleep beside tasks of a replay that is launched amid another's look",
+          "[runtime][ring]") {
+  int places = 0, beside = 0;
+  for (int launch = -1; launch < 0; ++places)
+    for (int place = 0, left = -1; left < 0; ++place) {
+      Wide stage(false);
+      launch = places;
+      left = place;
+      Interrupt::function = [&] {
+        if (launch >= 0) {
+          if (launch-- == 0) stage.run_launch();
+        } else if (left-- == 0) {
+          stage.work_and_sleep();
+        }
+      };
+      stage.work_once(1);
+      Interrupt::function = nullptr;
+      beside += stage.sleeps_beside(1) ? 1 : 0;
+    }
+  REQUIRE(places > 3);
+  CHECK(beside == 0);
 }
 
 TEST_CASE("a late worker amid a launch loses no task of the replay", "[runtime][ring]") {

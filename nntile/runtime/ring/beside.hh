@@ -22,16 +22,16 @@ template <class Policy> class Beside {
   /// The next task, or no_task; then it may have waited.
   ReadyTask next() {
     // Replayed tasks come from lanes: a look at cells of the queue before is in vain mostly.
-    if (machine_.scheduler.flights.active() != 0) return next_of_lanes();
+    if (machine_.scheduler.flights.active() != 0) return with_kept(machine_.scheduler.next(self_));
     if (leaves_) [[unlikely]]
-      return next_behind_a_wait();
+      return with_kept(next_behind_a_wait());
     std::uint32_t more = 0;
     ReadyTask const ready = machine_.scheduler.next_of_several(self_, [&](ReadyTask coming) {
       if (domain_of(coming) == root_domain) machine_.root.window.prefetch(slot_of(coming));
       ++more;
     });
     if (more != 0) machine_.parking.wake(more);  // they were in no queue for a moment
-    return ready;
+    return with_kept(ready);
   }
 
   /// Machine::run.
@@ -65,10 +65,11 @@ template <class Policy> class Beside {
       note();
     return no_task;
   }
-  /// Of several that it takes from a lane those that it keeps were in no queue for a moment.
-  ReadyTask next_of_lanes() {
-    ReadyTask const ready = machine_.scheduler.next(self_);
-    if (ready != no_task && machine_.scheduler.keeps_some(self_)) machine_.parking.wake(1);
+  /// The same task. Of several that it takes from a lane, where a flight may have become active
+  /// amid the look, those that it keeps were in no queue for a moment.
+  ReadyTask with_kept(ReadyTask ready) {
+    if (is_program(ready) && ready != no_task && machine_.scheduler.keeps_some(self_))
+      machine_.parking.wake(1);
     return ready;
   }
   /// For a worker that has left tasks to the submitter.
