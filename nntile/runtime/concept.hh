@@ -375,10 +375,12 @@ concept NestingRuntime = Runtime<R> && requires(R& runtime, void (*body)(...),
 ///                 waits for the bodies that run. Tasks may be submitted meanwhile; a call that
 ///                 would wait for a task throws LifetimeError.
 ///   resume()      goes on. Either one twice is as once; destruction resumes.
+///   paused()      whether it stands still. Any thread may ask.
 template <class R>
 concept PausingRuntime = Runtime<R> && requires(R& runtime) {
   runtime.pause();
   runtime.resume();
+  { runtime.paused() } -> std::same_as<bool>;
 };
 
 namespace detail {

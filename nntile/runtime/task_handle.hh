@@ -10,6 +10,7 @@
 #include "nntile/core/error.hh"
 #include "nntile/core/threads.hh"
 #include "nntile/runtime/concept.hh"
+#include "nntile/runtime/link.hh"
 #include "nntile/runtime/runtime_ref.hh"
 
 namespace nntile {
@@ -62,6 +63,26 @@ template <RequiredRuntime R> class [[nodiscard]] TaskHandle {
   explicit operator bool() const noexcept { return bool(runtime_); }
 
  private:
+  template <RequiredRuntime> friend class TaskGroup;
+  /// is_complete for one that waits: as the thread that drives, without which some runtimes run
+  /// nothing, unless another is inside a call. Throws LifetimeError inside a task.
+  bool completes() const {
+    if constexpr (DrivenRuntime<R>) {
+      if (!runtime_.alive()) return true;
+      try {
+        (void)runtime_.get("task").drive("wait_any");  // for a moment: others may call in between
+      } catch (support::DrivenElsewhere const&) {
+      }
+    }
+    return is_complete();
+  }
+  /// Whether a wait for one that is not complete is refused since its runtime stands still.
+  bool is_paused() const {
+    if constexpr (PausingRuntime<R>)
+      return runtime_.get("task").paused();
+    else
+      return false;
+  }
   void finish() noexcept { runtime_.wait(event_); }
 
   RuntimeRef<R> runtime_;
@@ -93,26 +114,35 @@ template <RequiredRuntime R> class [[nodiscard]] TaskGroup {
 
   /// Waits until some task that no call has returned yet is complete, and returns its position in
   /// order of `add`. Throws its TaskError if it failed or was cancelled, and LifetimeError if its
-  /// runtime has ended, as if it had returned it; ValueError when every task was returned before.
+  /// runtime has ended, as if it had returned it; LifetimeError, too, inside a task, and while the
+  /// runtimes of all that are left are paused; ValueError when every task was returned before.
   /// Cost: a look at each task behind the first that was not returned.
   std::size_t wait_any() {
-    constexpr int yields = 64;  // then it sleeps: no runtime has a wait for one of many
-    for (int round = 0;; ++round) {
-      bool open = false;
+    for (int yields = 64;;) {  // then it sleeps: no runtime has a wait for one of many
+      bool open = false, paused = true;
       while (returned_ < tasks_.size() && !tasks_[returned_]) ++returned_;
       for (std::size_t i = returned_; i < tasks_.size(); ++i) {
         if (!tasks_[i]) continue;
         open = true;
-        if (!tasks_[i].is_complete()) continue;
+        if (!tasks_[i].completes()) {
+          paused = paused && tasks_[i].is_paused();
+          continue;
+        }
         tasks_[i].wait();
         return i;
       }
       if (!open)
         throw ValueError(concat("wait_any: none of ", tasks_.size(), " tasks is left to wait for"));
-      if (round < yields)
-        detail::yield_core();
-      else
+      if (paused) {  // the first one is refused
+        tasks_[returned_].wait();
+        return returned_;
+      }
+      if (yields == 0) {
         detail::sleep_ns(50'000);
+      } else {
+        --yields;
+        detail::yield_core();
+      }
     }
   }
 

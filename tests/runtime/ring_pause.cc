@@ -170,6 +170,22 @@ TEST_CASE("a task handle that dies on a paused ring lets its task go", "[runtime
   CHECK(read(ring, target) == 2);
 }
 
+TEST_CASE("a group whose tasks are all of paused rings is not waited for",
+          "[runtime][ring][pause]") {
+  Ring ring(workers(GENERATE(1, 3), GENERATE(false, true))), other(workers(2));
+  auto const target = cell(ring, 1), there = cell(other, 1);
+  ring.wait_all();
+  ring.pause();
+  TaskGroup<Ring> group;
+  group.add({ring, submit(ring, count_codelet, {{target, Access::update}})});
+  CHECK(refusal([&] { group.wait_any(); }).starts_with("wait: would wait for"));
+  group.add({other, submit(other, count_codelet, {{there, Access::update}})});
+  CHECK(group.wait_any() == 1);
+  CHECK(refusal([&] { group.wait_any(); }).starts_with("wait: would wait for"));
+  ring.resume();
+  CHECK(group.wait_any() == 0);
+}
+
 TEST_CASE("a paused ring uses no core, however many tasks come", "[runtime][ring][pause]") {
   Ring ring(workers(4, true));
   auto const target = cell(ring, 0);

@@ -222,6 +222,42 @@ TEMPLATE_TEST_CASE("wait_any begins anew in a group that was emptied", "[runtime
   }
 }
 
+TEMPLATE_TEST_CASE("wait_any runs what only the thread that drives would run",
+                   "[runtime][task_handle]", NNTILE_TEST_MODELS) {
+  TestType runtime;
+  TaskGroup<TestType> group;
+  group.add(step(runtime, cell(runtime, 1)));
+  std::atomic<bool> returned{false};
+  std::thread other([&] {
+    group.wait_any();
+    returned = true;
+  });
+  for (int i = 0; i < 5000 && !returned; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(returned);
+  if (!returned) runtime.wait_all();
+  other.join();
+}
+
+TEMPLATE_TEST_CASE("wait_any is refused inside a task", "[runtime][task_handle]",
+                   NNTILE_TEST_MODELS) {
+  struct Asked {
+    TaskGroup<TestType> group;
+    std::string refused;
+  } asked;
+  static constexpr Codelet ask{"ask", +[](KernelCall const& call) noexcept -> Status {
+                                 auto& its = **static_cast<Asked* const*>(call.arguments);
+                                 its.refused =
+                                     message_of<LifetimeError>([&] { its.group.wait_any(); });
+                                 return {};
+                               }};
+  TestType runtime;
+  asked.group.add(step(runtime, cell(runtime, 1)));
+  runtime.wait(submit(runtime, ask, {}, &asked));
+  CHECK(contains(asked.refused, "called inside a task"));
+  CHECK(asked.group.wait_any() == 0);
+}
+
 TEMPLATE_TEST_CASE("wait_any passes a pending task over", "[runtime][task_handle]", Alone, Four,
                    Watched) {
   TestType runtime;

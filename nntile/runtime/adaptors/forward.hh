@@ -103,6 +103,10 @@ template <Runtime R> class Forward {
   requires PausingRuntime<R> {
     runtime_.resume();
   }
+  bool paused() const
+  requires PausingRuntime<R> {
+    return runtime_.paused();
+  }
 
   ScopeName open_scope(Lifetime lifetime, CallSite site = CallSite::here())
   requires ScopedRuntime<R> {

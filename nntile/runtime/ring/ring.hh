@@ -226,6 +226,7 @@ class BasicRing : public support::StorageCalls<BasicRing<Policy>>,
     Inside const inside(*this, "resume");
     root_.driver.resume();
   }
+  bool paused() const noexcept { return machine_.scheduler.paused(); }
 
   bool here() const noexcept { return machine_.thread.here(); }
   Workers workers() const { return {machine_.options.workers, 0, machine_.options.oversubscribed}; }
