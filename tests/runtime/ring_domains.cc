@@ -338,6 +338,30 @@ TEST_CASE("the only worker takes its own tasks in order, those of outside too, a
   CHECK_FALSE(two.push_lone(slot_task(7, 7), normal_level));
 }
 
+TEST_CASE("a body that sleeps looks for tokens behind its announcement", "[runtime][ring]") {
+  struct Alone final : Family<TinyPolicy> {
+    using Family::Family;
+    void close() noexcept override {}
+    bool grow() noexcept override { return false; }
+  };
+  Machine<TinyPolicy> machine(RuntimeOptions{2, false, false});
+  ChildDomain<TinyPolicy> child(machine);
+  Alone family(machine.families);
+  family.inner = &child.domain();
+  bool announced = false;
+  machine.sleep(
+      family,
+      [&]() -> std::int64_t {
+        CHECK(announced);
+        machine.bodies.wake_all();  // as who opens a token does
+        return announced ? -1 : 0;
+      },
+      [&] {
+        announced = true;
+        return false;
+      });
+}
+
 TEST_CASE("sleepers look again where memory runs short amid the growth of queues",
           "[runtime][ring]") {
   long last = 0;  // allocations of a growth, or the one that fails
@@ -386,6 +410,25 @@ TEST_CASE("a queue that is kept stays where there is no memory to take it", "[ru
     scheduler.push_shared(slot_task(0, 1), level_of(2));
     CHECK(scheduler.next(1) == slot_task(0, 1));
   }
+}
+
+TEST_CASE("queues grow where the growth before has lacked memory", "[runtime][ring]") {
+  if (!allocations_are_counted()) return;
+  Scheduler<RingPolicy> scheduler(2, 64);
+  bool failed = false;
+  (void)fail_new_after(0);
+  try {
+    scheduler.reserve(32);
+  } catch (std::bad_alloc const&) {
+    failed = true;
+  }
+  (void)fail_new_after(-1);
+  CHECK(failed);
+  scheduler.reserve(32);
+  for (std::uint32_t slot = 0; slot < 180; ++slot)  // there is room for 128 without
+    scheduler.push_shared(slot_task(0, slot), normal_level);
+  for (std::uint32_t slot = 0; slot < 180; ++slot)
+    CHECK(scheduler.next(1) == slot_task(0, slot));
 }
 
 TEST_CASE("domains with more slots than a queue has room for are refused", "[runtime][ring]") {

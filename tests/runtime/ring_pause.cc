@@ -332,4 +332,7 @@ TEST_CASE("a task that submits and is refused keeps nothing that its body has ca
   auto const captured = std::make_shared<int>(1);
   CHECK_THROWS_AS(ring.orchestrate([captured](auto&) {}), LifetimeError);
   CHECK(captured.use_count() == 1);
+  std::uint64_t const tokens = ring.stats().growths.tokens;
+  for (int i = 0; i < 20; ++i) CHECK_THROWS_AS(ring.orchestrate([](auto&) {}), LifetimeError);
+  CHECK(ring.stats().growths.tokens == tokens);
 }
