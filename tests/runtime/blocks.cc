@@ -255,10 +255,11 @@ TEST_CASE("blocks run on workers of the kind that their task names", "[runtime][
 
 TEST_CASE("blocks wake the sleeping workers of their kind", "[runtime][blocks]") {
   Ring ring({6, true, false}, {}, {.cube = 2});
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all are asleep
+  WorkerKind const kind = GENERATE(WorkerKind::cpu, WorkerKind::cube);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // all are asleep
   Meeting meeting;
   meeting.open = false;
-  meet(ring, meeting, 2, {any_of(WorkerKind::cube)});
+  meet(ring, meeting, 2, {any_of(kind)});
   for (int waited = 0; meeting.inside != 2 && waited < 20'000; ++waited)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(meeting.inside == 2);
