@@ -373,10 +373,10 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
       return ring_.progress(record.event) >= RingProgress::ended;
     };
     std::int32_t id = tasks_.next(ended);
-    constexpr int yields = 64;  // then it sleeps: a ring has no wait for one of many
-    for (int round = 0; id < 0; ++round) {
+    int yields = 64;  // then it sleeps: a ring has no wait for one of many
+    while (id < 0) {
       id = tasks_.next([this](TaskRecord const& record) { return ring_.done(record.event); });
-      if (id < 0) round < yields ? detail::yield_core() : detail::sleep_ns(50'000);
+      if (id < 0) yields == 0 ? detail::sleep_ns(50'000) : (--yields, detail::yield_core());
     }
     return id;
   }
