@@ -191,10 +191,11 @@ template <Runtime R> class Timed : public R {
     std::vector<ProgramTask> timed(tasks.begin(), tasks.end());
     std::vector<std::vector<std::byte>> arguments(tasks.size());
     std::vector<ProgramParameter> moved(parameters.begin(), parameters.end());
-    for (std::size_t i = 0; i < timed.size(); ++i)
-      if (time(timed[i], arguments[i]))
-        for (ProgramParameter& parameter : moved)
-          if (parameter.task == i) parameter.argument_offset += TimedTask::head_bytes;
+    std::vector<bool> is_timed(tasks.size());
+    for (std::size_t i = 0; i < timed.size(); ++i) is_timed[i] = time(timed[i], arguments[i]);
+    for (ProgramParameter& parameter : moved)
+      if (parameter.task < is_timed.size() && is_timed[parameter.task])
+        parameter.argument_offset += TimedTask::head_bytes;
     return R::record(timed, binding_count, moved);
   }
 
