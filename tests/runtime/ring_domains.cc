@@ -427,8 +427,7 @@ TEST_CASE("queues grow where the growth before has lacked memory", "[runtime][ri
   scheduler.reserve(32);
   for (std::uint32_t slot = 0; slot < 180; ++slot)  // there is room for 128 without
     scheduler.push_shared(slot_task(0, slot), normal_level);
-  for (std::uint32_t slot = 0; slot < 180; ++slot)
-    CHECK(scheduler.next(1) == slot_task(0, slot));
+  for (std::uint32_t slot = 0; slot < 180; ++slot) CHECK(scheduler.next(1) == slot_task(0, slot));
 }
 
 TEST_CASE("domains with more slots than a queue has room for are refused", "[runtime][ring]") {
