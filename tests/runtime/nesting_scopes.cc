@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Scopes and buffers of bodies that submit, on every runtime that nests.
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -9,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/runtime/codelets.hh"
@@ -298,6 +301,35 @@ TEMPLATE_LIST_TEST_CASE("a buffer that takes over a retired one's record leaves 
     CHECK(read(runtime, out) == 5);
     CHECK_NOTHROW(runtime.wait_all());
   });
+}
+
+TEMPLATE_LIST_TEST_CASE("what a body retires behind its last task is memory for others",
+                        "[runtime][nesting_scopes]", NestingRuntimes) {
+  bool const used = GENERATE(false, true);
+  std::atomic<bool> over{false};
+  std::uint32_t most = 0;
+  TokenKeeper keeper;
+  std::thread other([&] {
+    Completion const token = keeper.at(0);
+    while (!over) std::this_thread::yield();
+    token.complete();
+  });
+  TestType runtime(RuntimeOptions{.workers = 1});
+  runtime.orchestrate([&](auto& nested) {
+    auto const held = nested.allocate(sizeof(long));
+    submit(nested, keep_codelet, {writing(held)}, &keeper);
+    nested.retire(held);  // holds up no other
+    for (int i = 0; i < 100; ++i) {
+      auto const buffer = nested.allocate(sizeof(long));
+      if (used) nested.wait(submit(nested, put_codelet, {writing(buffer)}, 1L));
+      nested.retire(buffer);
+      most = std::max(most, buffer.index << 1);  // without the bit of what a body has allocated
+    }
+    over = true;
+  });
+  runtime.wait_all();
+  other.join();
+  CHECK(most < 20);
 }
 
 TEMPLATE_LIST_TEST_CASE("a body may have opened thousands of scopes inside another",

@@ -80,6 +80,7 @@ template <class S> class Level : public support::NestedCalls {
   }
   void retire(DataHandle handle) {
     support::Buffer& buffer = buffers.begin_retire(handle);
+    if (line.has_ended(static_cast<std::uint64_t>(buffer.last_use))) return buffers.reclaim(buffer);
     try {
       line.push_retired(buffer);
     } catch (std::bad_alloc const&) {  // no memory to note it: it ends with the outer task
