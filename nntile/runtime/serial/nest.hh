@@ -200,6 +200,10 @@ template <class S> class Levels {
       return end_unstarted(head);
     support::DefaultFloatEnvironment const environment;
     try {
+      if (depth_ + 1 >= support::EventName::domains)
+        throw OutOfMemory(concat("serial: more than ", depth_,
+                                 " tasks that submit are inside of each other, none of which has "
+                                 "ended"));
       if (depth_ == levels_.size())
         levels_.push_back(
             std::make_unique<Level>(serial_, *this, static_cast<std::uint32_t>(depth_ + 1)));
