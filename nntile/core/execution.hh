@@ -104,9 +104,10 @@ inline Hints hints_of(ExecutionPolicy const& policy, PlacedTask const& task, int
   if (by_owner(policy)) {
     auto const tile = static_cast<std::size_t>(
         policy.placement == Placement::affinity ? task.largest : task.tile);
-    hints.worker = policy.workers.empty()
-                       ? static_cast<int>(tile % static_cast<std::size_t>(workers))
-                       : policy.workers[tile % policy.workers.size()];
+    if (!policy.workers.empty())
+      hints.worker = policy.workers[tile % policy.workers.size()];
+    else if (workers > 0)  // all may be of devices
+      hints.worker = static_cast<int>(tile % static_cast<std::size_t>(workers));
     if (!policy.nodes.empty()) hints.node = policy.nodes[tile % policy.nodes.size()];
   }
   for (ExecutionRule const& rule : policy.rules)

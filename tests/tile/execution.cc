@@ -47,6 +47,14 @@ TEST_CASE("hints of a call on tiles reach its task", "[tile][execution]") {
   CHECK(b.read()[0] == 2);
 }
 
+TEST_CASE("tiles have no owner where no worker is a CPU's", "[tile][execution]") {
+  ExecutionPolicy policy{.placement = Placement::owner_computes};
+  CHECK(hints_of(policy, {.tile = 5}, 0).worker == -1);
+  CHECK(hints_of(policy, {.tile = 5}, 2).worker == 1);
+  policy.workers = {7};
+  CHECK(hints_of(policy, {.tile = 5}, 0).worker == 7);
+}
+
 TEST_CASE("hints of a call on tensors reach each tile task", "[tile][execution]") {
   Runtime1 runtime;
   Tensor<float, Runtime1> const a(runtime, Tiling({8, 8}, {4, 4}), "a"),
