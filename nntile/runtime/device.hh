@@ -44,6 +44,9 @@ struct NoDevice {
   static constexpr bool exists = false;
 };
 
+/// Streams of all devices of a runtime.
+inline constexpr int most_streams = 1 << 15;
+
 // clang-format off
 /// The devices of a runtime, one object for all of them. The runtime makes it, calls it from several
 /// threads at a time, of one stream from one at a time but for `query`, and ends it when all that was
@@ -51,8 +54,8 @@ struct NoDevice {
 ///
 ///   exists                          true
 ///   devices()                       devices, numbered from 0. Constant, and so are
-///   lanes()                         streams of each, 1 or more. Kernels go to the first; copies to
-///                                   the last.
+///   lanes()                         streams of each, 1 or more, `most_streams` in all. Kernels go to
+///                                   the first; copies to the last.
 ///   allocate(bytes, place)          memory of that device, or pinned memory of the host; aligned to
 ///                                   64 bytes, never null. Throws OutOfMemory, which names place and
 ///                                   bytes, DeviceError.

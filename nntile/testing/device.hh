@@ -121,6 +121,9 @@ class EmulatedDevice {
     };
     if (options.devices < 1) refuse(options.devices, " of them; there must be at least 1");
     if (options.lanes < 1) refuse(options.lanes, " lanes; there must be at least 1");
+    if (std::int64_t{options.devices} * options.lanes > most_streams)
+      refuse(options.devices, " of ", options.lanes, " lanes each; ", most_streams,
+             " lanes in all are possible");
     if (options.longest_delay_ns < 0)
       refuse("delays of up to ", options.longest_delay_ns, " ns; 0 (none) or more");
     if (options.fault.call != EmulatedCall::none && options.fault.at < 1)

@@ -3,6 +3,7 @@
 #include "nntile/testing/device.hh"
 
 #include <atomic>
+#include <climits>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -79,6 +80,9 @@ TEST_CASE("emulated devices that cannot be are refused", "[testing][device]") {
   CHECK(refusal({.devices = 0}) == "emulated devices: 0 of them; there must be at least 1");
   CHECK(refusal({.devices = -1}) == "emulated devices: -1 of them; there must be at least 1");
   CHECK(refusal({.lanes = 0}) == "emulated devices: 0 lanes; there must be at least 1");
+  CHECK(refusal({.devices = 65'536, .lanes = 65'536}) ==
+        "emulated devices: 65536 of 65536 lanes each; 32768 lanes in all are possible");
+  CHECK(refusal({.lanes = INT_MAX}) != "");
   CHECK(refusal({.seed = 1, .longest_delay_ns = -1}) ==
         "emulated devices: delays of up to -1 ns; 0 (none) or more");
   CHECK(refusal({.fault = {testing::EmulatedCall::job, 0}}) ==

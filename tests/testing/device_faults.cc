@@ -84,7 +84,8 @@ TEMPLATE_LIST_TEST_CASE("a device that gives a null pointer has no memory",
 
 TEMPLATE_LIST_TEST_CASE("numbers of devices and of their streams that cannot be are refused",
                         "[testing][device_faults]", On<Counted>) {
-  for (auto const& [devices, lanes] : {std::pair(-1, 1), {1, 0}, {1, -2}, {0, 0}}) {
+  for (auto const& [devices, lanes] :
+       {std::pair(-1, 1), {1, 0}, {1, -2}, {0, 0}, {65'536, 65'536}}) {
     Counted::its_devices = devices, Counted::its_lanes = lanes;
     CHECK(contains(message_of<ValueError>([] { TestType runtime; }),
                    concat("devices()=", devices, " and lanes()=", lanes)));

@@ -204,6 +204,7 @@ class BasicSerial : public support::StorageCalls<BasicSerial<D>>,
 
   static constexpr std::uint64_t no_limit = UINT64_MAX;
   static constexpr std::uint64_t look_unit = 1 << 16;
+  static_assert(look_unit > most_streams + 1);  // the disk's is one more
   static constexpr bool runs_ahead = support::DeviceTasks<D>::runs_ahead;
 
   /// Runs all of a replay; false if a task of it failed or was cancelled.

@@ -349,9 +349,10 @@ template <Device D> class DeviceTasks {
 
   std::size_t checked_queue_count() const {
     int const devices = device_.devices(), lanes = device_.lanes();
-    if (devices < 0 || lanes < 1)
+    if (devices < 0 || lanes < 1 || std::int64_t{devices} * lanes > most_streams)
       throw ValueError(concat("device: devices()=", devices, " and lanes()=", lanes,
-                              "; 0 or more devices, each of at least 1 stream"));
+                              "; 0 or more devices, each of at least 1 stream, and of ",
+                              most_streams, " at most in all"));
     return queue_count();
   }
   std::size_t queue_count() const noexcept {
