@@ -104,6 +104,16 @@ TEMPLATE_LIST_TEST_CASE("a device has a capacity", "[testing][device]", DeviceRu
   CHECK(runtime.device().memory().peak(0) == 4096);
 }
 
+TEST_CASE("a device without a limit has no more addresses than there are", "[testing][device]") {
+  EmulatedDevice device({.capacity = SIZE_MAX});
+  for (std::size_t const bytes : {SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX - 8192, SIZE_MAX / 2})
+    CHECK(contains(message_of<OutOfMemory>([&] { (void)device.allocate(bytes, on(0)); }),
+                   "no addresses"));
+  void* const there = device.allocate(8, on(0));
+  CHECK(device.place_of(there) == on(0));
+  device.free(there, 8, on(0));
+}
+
 namespace {
 
 struct NamedOnDevice : BasicSerial<EmulatedDevice> {

@@ -170,7 +170,7 @@ class EmulatedMemory {
   /// Whole pages, and one behind them that is never used.
   static std::size_t span(std::size_t bytes) noexcept { return (bytes / page + 2) * page; }
   std::byte* take_addresses(std::size_t bytes) {
-    for (int round = 0; round < 2; ++round) {
+    for (int round = bytes < address_space ? 0 : 2; round < 2; ++round) {
       auto above = blocks_.lower_bound(next_);
       for (; above != blocks_.end() && above->first < next_ + span(bytes); ++above)
         next_ = above->first + span(above->second.size);
