@@ -91,6 +91,23 @@ TEMPLATE_LIST_TEST_CASE("an address names the buffer that is there now",
   runtime.wait_all();
 }
 
+TEMPLATE_LIST_TEST_CASE("the first look for an address may come while buffers end",
+                        "[runtime][regions][addresses]", RegionRuntimes) {
+  for (int round = 0; round < 5; ++round) {
+    TestType runtime;
+    auto const kept = runtime.allocate(1);
+    for (int i = 0; i < 1'000; ++i) (void)runtime.allocate(1);  // the look takes its time
+    for (int i = 0; i < 200; ++i) {
+      auto const buffer = runtime.allocate(2 * sizeof(long));
+      test::submit(runtime, put_codelet, {{runtime.region(buffer, {0, 8, {}}), Access::write}}, 1L);
+      test::submit(runtime, put_codelet, {{buffer, Access::write}}, 1L);
+      runtime.retire(buffer);
+    }
+    CHECK(runtime.find(&round) == DataHandle{});
+    CHECK(runtime.find(address_of(runtime, kept)) == kept);
+  }
+}
+
 TEMPLATE_LIST_TEST_CASE("an address that is known names no buffer that another thread dropped",
                         "[runtime][regions][addresses]", RegionRuntimes) {
   TestType runtime;

@@ -82,6 +82,14 @@ struct alignas(64) Buffer {
   bool is(State flag) const noexcept { return (state & flag) != 0; }
   void set(State flag) noexcept { state = static_cast<State>(state | flag); }
   void drop(State flag) noexcept { state = static_cast<State>(state & ~flag); }
+  /// Lets some states go, on the thread that ends the buffer, while the driver looks at all records
+  /// by `states`.
+  void end(State flags = UINT16_MAX) noexcept {
+    std::atomic_ref(state).store(static_cast<State>(state & ~flags), std::memory_order_relaxed);
+  }
+  State states() const noexcept {
+    return std::atomic_ref(const_cast<State&>(state)).load(std::memory_order_relaxed);
+  }
 };
 static_assert(sizeof(Buffer) == 128);
 

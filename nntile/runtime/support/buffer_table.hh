@@ -136,7 +136,7 @@ class BufferTable {
   /// For an adopted buffer whose tasks have ended: its memory may be adopted again. Any thread.
   void leave_ranges(Buffer& buffer) noexcept {
     if (!buffer.is(Buffer::ranged)) return;
-    buffer.drop(Buffer::ranged);
+    buffer.end(Buffer::ranged);
     ranges_.remove({static_cast<std::byte const*>(buffer.pointer), buffer.bytes},
                    !buffer.is(Buffer::read_only), buffer.index);
   }
@@ -286,7 +286,7 @@ class BufferTable {
     end_parts(buffer);
     failures_->clear(buffer);
     if (buffer.is(Buffer::live)) release_storage(buffer);
-    buffer.state = 0;
+    buffer.end();
     records_.push(buffer);
   }
   /// Ends the records of all its regions, once nothing uses them.
@@ -385,7 +385,7 @@ class BufferTable {
   static void end_division(Buffer& buffer, BufferTable* table) noexcept {
     Division& division = *part_of(buffer)->division;
     buffer.part.store(nullptr, std::memory_order_relaxed);
-    buffer.drop(Buffer::divided);
+    buffer.end(Buffer::divided);
     division.calls->end(division, table);
   }
 

@@ -198,7 +198,7 @@ class DivisionCalls {
     if (table == nullptr) return;
     void_handles(division);
     for (auto const& part : own->parts) {
-      part->buffer->state = 0;
+      part->buffer->end();
       part->buffer->part.store(nullptr, std::memory_order_relaxed);
       table->records_.push(*part->buffer);
     }

@@ -74,7 +74,8 @@ class Regions {
   template <class InHeaps> DataHandle find(void const* byte, InHeaps in_heaps) {
     if (!table_.is_found_) {
       for (std::uint32_t i = 0; i < table_.count(); ++i)
-        if (!table_[i].is(Buffer::ended)) table_.enter_ranges(table_[i]);
+        if ((table_[i].states() & (Buffer::live | Buffer::ended)) == Buffer::live)
+          table_.enter_ranges(table_[i]);
       table_.is_found_ = true;
     }
     if (Buffer const* const buffer = in_heaps(byte)) return table_.handle_of(*buffer);
