@@ -66,9 +66,12 @@ template <ScopedRuntime R> class RepeatedRun {
   using Handle = typename R::Handle;
 
  public:
-  RepeatedRun(Transcript const& transcript, R& runtime)
+  /// `patience_ns`: how long a release may come behind the last task that has the memory.
+  RepeatedRun(Transcript const& transcript, R& runtime,
+              std::int64_t patience_ns = 300'000'000'000)  // as the battery's
       : calls_(transcript.calls),
         runtime_(runtime),
+        patience_ns_(patience_ns),
         partner_(nntile::detail::transcribed_bodies(transcript)),
         parts_(nntile::detail::transcribed_parts(transcript)),
         buffers_(parts_.size()) {
@@ -97,10 +100,29 @@ template <ScopedRuntime R> class RepeatedRun {
   }
 
  private:
+  /// Memory that is adopted: this run's until it ends, and the runtime's until it is released; the
+  /// later of the two frees it.
+  struct Lent {
+    explicit Lent(std::vector<std::byte> const& contents)
+        : bytes(contents.size()), memory(new std::byte[bytes + 1]) {
+      if (bytes != 0) std::memcpy(memory.get(), contents.data(), bytes);
+    }
+    std::size_t const bytes;
+    std::unique_ptr<std::byte[]> const memory;
+    std::atomic<bool> of_one{false};
+
+    static void let_go(void* lent) noexcept {
+      auto* const self = static_cast<Lent*>(lent);
+      if (self->of_one.exchange(true, std::memory_order_acq_rel)) delete self;
+    }
+  };
+  struct LetGo {
+    void operator()(Lent* lent) const noexcept { Lent::let_go(lent); }
+  };
   struct Buffer {
     std::optional<Handle> handle;
     Region region{};  // from its first byte on
-    std::unique_ptr<std::byte[]> memory;
+    std::unique_ptr<Lent, LetGo> lent;
     bool alive = false;
   };
 
@@ -157,17 +179,12 @@ template <ScopedRuntime R> class RepeatedRun {
   void make_outside(Call const& call) {
     switch (call.kind) {
       case Kind::adopt: {
-        std::size_t const bytes = call.contents.size();
-        auto memory = std::make_unique<std::byte[]>(bytes + 1);
-        if (bytes != 0) std::memcpy(memory.get(), call.contents.data(), bytes);
-        unreleased_.fetch_add(1, std::memory_order_relaxed);
-        try {
-          begin_buffer(call, runtime_.adopt({memory.get(), bytes}, host, {&released, this}), bytes);
-        } catch (...) {
-          released(this);
-          throw;
-        }
-        buffers_[call.buffer].memory = std::move(memory);
+        auto lent = std::make_unique<Lent>(call.contents);
+        begin_buffer(
+            call,
+            runtime_.adopt({lent->memory.get(), lent->bytes}, host, {&Lent::let_go, lent.get()}),
+            lent->bytes);
+        buffers_[call.buffer].lent.reset(lent.release());
         break;
       }
       case Kind::region:
@@ -303,24 +320,30 @@ template <ScopedRuntime R> class RepeatedRun {
     scopes_.clear();
     waiting([&] { runtime_.wait_all(); });
     for (Buffer& buffer : buffers_)
-      if (buffer.alive && buffer.memory != nullptr) runtime_.retire(*buffer.handle);
+      if (buffer.alive && buffer.lent != nullptr) runtime_.retire(*buffer.handle);
     // The last release may come behind the wait that has seen the last task.
-    for (;; nntile::detail::yield_core()) {
+    std::int64_t const last = nntile::detail::monotonic_ns() + patience_ns_;
+    for (std::size_t b = 0;; nntile::detail::yield_core()) {
       waiting([&] { runtime_.wait_all(); });
-      if (unreleased_.load(std::memory_order_acquire) == 0) return;
+      while (b < buffers_.size() && is_released(buffers_[b])) ++b;
+      if (b == buffers_.size()) return;
+      if (nntile::detail::monotonic_ns() > last)
+        throw Error(concat("transcript: buffer ", b, ", which it adopts, was retired, and its ",
+                           "runtime has not released it in ", patience_ns_ / 1'000'000,
+                           " ms behind the last task"));
     }
   }
-  static void released(void* self) noexcept {
-    static_cast<RepeatedRun*>(self)->unreleased_.fetch_sub(1, std::memory_order_release);
+  static bool is_released(Buffer const& buffer) noexcept {
+    return buffer.lent == nullptr || buffer.lent->of_one.load(std::memory_order_acquire);
   }
 
   std::vector<Call> const& calls_;
   R& runtime_;
+  std::int64_t const patience_ns_;
   std::vector<std::size_t> const partner_;
   std::vector<nntile::detail::TranscribedPart> const parts_;
-  std::vector<std::size_t> tasks_;          // by position, the number of the next task
-  std::vector<Buffer> buffers_;             // tasks hold the regions' addresses
-  std::atomic<std::size_t> unreleased_{0};  // of those that were adopted
+  std::vector<std::size_t> tasks_;  // by position, the number of the next task
+  std::vector<Buffer> buffers_;     // tasks hold the regions' addresses
   std::vector<Event> events_;
   std::vector<Lifetime> scopes_;
   std::vector<TaskResult> results_;
@@ -334,7 +357,8 @@ template <ScopedRuntime R> class RepeatedRun {
 /// tasks. Between a task and the next that writes, each buffer that it wrote is hashed by a task of
 /// its own. Failures of tasks show in their results and are not thrown. Throws what the calls do,
 /// those of bodies included; ValueError for regions, or tasks that submit, on a runtime that has
-/// none, and for a call that is out of place. One of a user's that nests includes its nest.hh.
+/// none, and for a call that is out of place; Error where the runtime has not released what was
+/// adopted five minutes behind the last task. One of a user's that nests includes its nest.hh.
 template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcript, R& runtime) {
   nntile::detail::check_transcript(transcript);
   return detail::RepeatedRun<R>(transcript, runtime)();

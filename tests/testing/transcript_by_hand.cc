@@ -63,6 +63,21 @@ class LateRelease : public Forward<Serial> {
   std::deque<Adopted> adopted_;
 };
 
+/// Releases what it adopted when it is told to, against the law.
+class NoRelease : public Forward<Serial> {
+ public:
+  Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
+    releases_.push_back(release);
+    return Forward::adopt(bytes, place, {});
+  }
+  void release() {
+    for (Release const& each : releases_) each();
+  }
+
+ private:
+  std::vector<Release> releases_;
+};
+
 }  // namespace
 
 TEST_CASE("memory that is adopted lives until its release", "[testing][transcript]") {
@@ -73,6 +88,17 @@ TEST_CASE("memory that is adopted lives until its release", "[testing][transcrip
       testing::run({{adopt, next, task, {.kind = CallKind::retire, .buffer = 0}}}, runtime);
   CHECK(results.size() == 1);
   CHECK(runtime.released == 2);
+}
+
+TEST_CASE("a run ends with an error where what it adopts is not released",
+          "[testing][transcript]") {
+  Made const adopt{.kind = CallKind::adopt, .contents = std::vector<std::byte>(8)};
+  NoRelease runtime;
+  Transcript const run{{adopt, task}};
+  CHECK(contains(
+      message_of<Error>([&] { (void)testing::detail::RepeatedRun<NoRelease>(run, runtime, 0)(); }),
+      "buffer 0, which it adopts, was retired, and its runtime has not released it in 0 ms"));
+  runtime.release();  // frees the memory
 }
 
 TEST_CASE("a wait for a task that is not there is refused", "[testing][transcript]") {
