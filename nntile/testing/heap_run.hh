@@ -8,18 +8,21 @@
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/heaps.hh"
 #include "nntile/runtime/scope.hh"
+#include "nntile/testing/waits.hh"
 
 namespace nntile::testing {
 
 /// Submits the tasks of a plan in its order. Tiles of its arena are allocated in the heaps before
 /// their first task and retired behind their last; others are the store's. Waits for all tasks,
-/// where it throws, too. Throws what CompiledGraph and allocate do. With `instead` every task has
-/// that codelet: what a run needs is then seen without its work.
+/// where it throws, too. Throws what CompiledGraph and allocate do; LifetimeError, before its first
+/// task, where a handle is locked or the runtime is paused. With `instead` every task has that
+/// codelet: what a run needs is then seen without its work.
 template <ScopedRuntime R>
 void run_in_heaps(Plan const& plan, HeapPlan const& heaps, TensorStore<R>& store,
                   BindOptions const& options = {}, Codelet const* instead = nullptr) {
   using Handle = typename R::Handle;
   R& runtime = store.runtime();
+  detail::check_waits(runtime);
   Isa const isa = options.isa == Isa::best ? kernels::best() : options.isa;
   nntile::detail::BoundTasks const tasks(plan, runtime, isa, options.ops, options.trace);
   std::vector<Handle> handles(plan.buffers().size());

@@ -23,6 +23,7 @@
 #include "nntile/runtime/ring/nest.hh"
 #include "nntile/runtime/serial/nest.hh"
 #include "nntile/runtime/transcript.hh"
+#include "nntile/testing/waits.hh"
 
 namespace nntile::testing {
 
@@ -88,6 +89,7 @@ template <ScopedRuntime R> class RepeatedRun {
   }
 
   std::vector<TaskResult> operator()() {
+    waiting([&] { check_waits(runtime_); });
     try {
       make(runtime_, 0, calls_.size(), nullptr);
     } catch (...) {
@@ -357,8 +359,9 @@ template <ScopedRuntime R> class RepeatedRun {
 /// tasks. Between a task and the next that writes, each buffer that it wrote is hashed by a task of
 /// its own. Failures of tasks show in their results and are not thrown. Throws what the calls do,
 /// those of bodies included; ValueError for regions, or tasks that submit, on a runtime that has
-/// none, and for a call that is out of place; Error where the runtime has not released what was
-/// adopted five minutes behind the last task. One of a user's that nests includes its nest.hh.
+/// none, and for a call that is out of place; LifetimeError, before the first call, where a handle
+/// of the runtime is locked, or it is paused; Error where it has not released what was adopted five
+/// minutes behind the last task. One of a user's that nests includes its nest.hh.
 template <ScopedRuntime R> std::vector<TaskResult> run(Transcript const& transcript, R& runtime) {
   nntile::detail::check_transcript(transcript);
   return detail::RepeatedRun<R>(transcript, runtime)();

@@ -107,6 +107,15 @@ TEST_CASE("a bench that an exception ends leaves neither tasks nor memory behind
   }
 }
 
+TEST_CASE("a bench gives a runtime that waits for nothing no task", "[testing][bench]") {
+  Refusing runtime;
+  auto const locked = runtime.allocate(8);
+  (void)runtime.lock(locked, Access::write);
+  CHECK_THROWS_AS(testing::bench_submit(runtime, "mine", small), LifetimeError);
+  CHECK(runtime.submissions == 0);
+  CHECK(runtime.adopted == 0);
+}
+
 TEST_CASE("a bench ends with its error where memory is not adopted, or not retired",
           "[testing][bench]") {
   Refusing adopts, keeps;

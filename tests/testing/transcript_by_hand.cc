@@ -101,6 +101,30 @@ TEST_CASE("a run ends with an error where what it adopts is not released",
   runtime.release();  // frees the memory
 }
 
+TEST_CASE("a run makes no call on a runtime that waits for nothing", "[testing][transcript]") {
+  static int ran;
+  static constexpr Codelet counted{"counted",
+                                   +[](KernelCall const&) noexcept { return ++ran, Status{}; }};
+  Made const adopt{.kind = CallKind::adopt, .contents = std::vector<std::byte>(8)};
+  Made count = task;
+  count.codelet = &counted;
+  Transcript const run{{adopt, count}};
+  ran = 0;
+  Serial serial;
+  auto const locked = serial.allocate(8);
+  (void)serial.lock(locked, Access::write);
+  CHECK(contains(message_of<LifetimeError>([&] { (void)testing::run(run, serial); }), "locked"));
+  serial.unlock(locked);
+  Ring ring({.workers = 1});
+  ring.pause();
+  CHECK(contains(message_of<LifetimeError>([&] { (void)testing::run(run, ring); }), "paused"));
+  ring.resume();
+  ring.wait_all();
+  CHECK(ran == 0);
+  CHECK(testing::run(run, serial) == testing::run(run, ring));
+  CHECK(ran == 2);
+}
+
 TEST_CASE("a wait for a task that is not there is refused", "[testing][transcript]") {
   auto const wait = [](std::uint32_t number) {
     return Made{.kind = CallKind::wait, .task = number};

@@ -9,6 +9,7 @@
 
 #include "nntile/runtime/concept.hh"
 #include "nntile/testing/taskbench/grid.hh"
+#include "nntile/testing/waits.hh"
 
 namespace nntile::testing {
 
@@ -56,10 +57,11 @@ void for_each_grid_task(Grid& grid, std::vector<Handle> const& handles, Submit s
 }
 
 /// Memory of a bench, adopted element by element. Its end waits for the tasks that an exception has
-/// left behind, and retires it.
+/// left behind, and retires it. Throws what check_waits does.
 template <Runtime R> class BenchBuffers {
  public:
   template <class T> BenchBuffers(R& runtime, std::span<T> memory) : runtime_(runtime) {
+    check_waits(runtime);
     handles_.reserve(memory.size());
     try {
       for (T& each : memory)
