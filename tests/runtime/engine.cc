@@ -218,29 +218,33 @@ TEMPLATE_TEST_CASE("a task that submits or waits is refused, since tasks do not 
 }
 
 TEST_CASE("a task on the thread of a device is refused what any task is", "[runtime][engine]") {
+  static constexpr int all = 8;
   struct OnDevices : ThreadExecutor {
-    OnDevices() : ThreadExecutor({2, true, false}) {}
-    Workers workers() const { return {.cpu = 0, .cuda = 2}; }
+    OnDevices() : ThreadExecutor({all, true, false}) {}
+    Workers workers() const { return {.cpu = 0, .cuda = all}; }
   };
   struct Call {
     Engine<OnDevices>* runtime;
-    std::atomic<bool> submitted{false}, refused{false}, over{false};
+    std::atomic<bool> submitted{false};
+    std::atomic<int> inside{0}, refused{0}, over{0};
   };
   static constexpr Codelet nested{
       "nested", +[](KernelCall const& call) noexcept -> Status {
         auto& its = **static_cast<Call* const*>(call.arguments);
-        while (!its.submitted) std::this_thread::yield();
-        its.refused = contains(message_of<LifetimeError>([&] { (void)its.runtime->allocate(8); }),
-                               "inside a task");
-        its.over = true;
+        ++its.inside;
+        while (!its.submitted || its.inside != all) std::this_thread::yield();
+        its.refused += contains(message_of<LifetimeError>([&] { (void)its.runtime->allocate(8); }),
+                                "inside a task");
+        ++its.over;
+        while (its.over != all) std::this_thread::yield();
         return {};
       }};
   Engine<OnDevices> runtime;
   Call call{&runtime};
-  submit(runtime, nested, {}, &call);
+  for (int i = 0; i < all; ++i) submit(runtime, nested, {}, &call);
   call.submitted = true;  // and so the driver is in no call
-  while (!call.over) std::this_thread::yield();
-  CHECK(call.refused);
+  while (call.over != all) std::this_thread::yield();
+  CHECK(call.refused == all);
   runtime.wait_all();
 }
 
