@@ -275,13 +275,21 @@ struct Call {
   template <std::size_t N>
   void async(detail::an_attribute_is_misspelt_or_of_another_type const (&)[N], ...) const
       volatile = delete;
-  template <class X, class Y>
-  auto async(X const&, Y const&, typename Op::Attrs const&) const volatile {
+  template <class X, class Y> auto async(X const&, Y const&, typename Op::Attrs const&) const {
     return attributes_stand_last();
   }
   template <class X, class Y, class Z>
-  auto async(X const&, Y const&, Z const&, typename Op::Attrs const&) const volatile {
+  auto async(X const&, Y const&, Z const&, typename Op::Attrs const&) const {
     return attributes_stand_last();
+  }
+  /// The same of a context; the worse choice for braces that fit Attrs as well.
+  template <class X, class Y>
+  auto async(X const&, Y const&, ExecutionContext const&) const volatile {
+    return context_stands_last();
+  }
+  template <class X, class Y, class Z>
+  auto async(X const&, Y const&, Z const&, ExecutionContext const&) const volatile {
+    return context_stands_last();
   }
 
  private:
@@ -300,6 +308,12 @@ struct Call {
   template <class Its = Op> static auto attributes_stand_last() {
     static_assert(!OpStruct<Its>,
                   "attributes of an op stand first, in braces: gemm({.trans_a = true}, a, b)");
+    return detail::Refused{};
+  }
+  template <class Its = Op> static auto context_stands_last() {
+    static_assert(!OpStruct<Its>,
+                  "the context of async() stands first, in braces, before attributes: "
+                  "gemm.async({.isa = Isa::v3}, {.trans_a = true}, a, b, c)");
     return detail::Refused{};
   }
 };

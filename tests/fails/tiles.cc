@@ -11,6 +11,7 @@
 // error: use of deleted function .*Tile<|call to deleted constructor of .*Tile<
 // error: the extents of a tile stand in braces, one for each dimension
 // error: attributes of an op stand first, in braces
+// error: the context of async\(\) stands first, in braces, before attributes
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -54,6 +55,8 @@ int main() {
   Tensor<float, Serial> const c(runtime, Tiling({4}, 2));
 #elif NNTILE_FAIL == 13
   gelutanh.async(a, b, {}).wait();
+#elif NNTILE_FAIL == 14
+  gelutanh.async(a, b, {.isa = Isa::v3}).wait();
 #else
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
