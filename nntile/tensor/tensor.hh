@@ -36,4 +36,8 @@ template <RequiredElement T, RequiredRuntime R> class Tensor : public OwnedTiles
   void lock(Index, Access) const = delete;  // lock<Access::read>(tile): see Tile
 };
 
+template <class R>
+requires(detail::elements_have_a_type<R>())
+Tensor(R&, Tiling const&) -> Tensor<float, R>;
+
 }  // namespace nntile

@@ -57,4 +57,20 @@ template <RequiredElement T, RequiredRuntime R> class Tile : public OwnedTiles<T
   void lock(Access) const = delete;  // lock<Access::read>(): what may be written is in the type
 };
 
+namespace detail {
+
+/// For calls that leave the type of elements to be deduced, from nothing.
+template <class R> consteval bool elements_have_a_type() {
+  static_assert(sizeof(R) == 0,
+                "a tile names the type of its elements, and its runtime: "
+                "Tile<float, Ring> tile(runtime, {4, 4})");
+  return true;
+}
+
+}  // namespace detail
+
+template <class R>
+requires(detail::elements_have_a_type<R>())
+Tile(R&, Shape const&) -> Tile<float, R>;
+
 }  // namespace nntile

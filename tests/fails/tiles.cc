@@ -12,6 +12,8 @@
 // error: the extents of a tile stand in braces, one for each dimension
 // error: attributes of an op stand first, in braces
 // error: the context of async\(\) stands first, in braces, before attributes
+// error: a tile names the type of its elements, and its runtime: Tile<float, Ring>
+// error: a tile names the type of its elements, and its runtime: Tile<float, Ring>
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tiles and tensors.
 #include "nntile/ops/gelutanh.hh"
@@ -57,7 +59,13 @@ int main() {
   gelutanh.async(a, b, {}).wait();
 #elif NNTILE_FAIL == 14
   gelutanh.async(a, b, {.isa = Isa::v3}).wait();
+#elif NNTILE_FAIL == 15
+  Tile const c(runtime, {4, 4});
+#elif NNTILE_FAIL == 16
+  Tensor const c(runtime, Tiling({4}, {2}));
 #else
+  float values[4] = {};
+  Tile const over(runtime, {4}, std::span<float>(values));
   gelutanh.async({.hints = {.worker = 1}}, a, b).wait();
 #endif
 }
