@@ -135,6 +135,20 @@ template <Runtime R> class Graph {
   Graph(LogicalGraph const volatile&, TensorStore<R>&,
         detail::an_option_is_misspelt_or_of_another_type const (&)[N],
         BindOptions const& = {}) = delete;
+  template <std::size_t N>
+  Graph(LogicalGraph const volatile&, R&, PlanOptions const&,
+        detail::an_option_is_misspelt_or_of_another_type const (&)[N]) = delete;
+  template <std::size_t N>
+  Graph(LogicalGraph const volatile&, TensorStore<R>&, PlanOptions const&,
+        detail::an_option_is_misspelt_or_of_another_type const (&)[N]) = delete;
+
+  /// Take a number in the place of options, and say so.
+  template <std::integral Number>
+  Graph(LogicalGraph& graph, R&, Number, BindOptions const& = {})
+      : Graph(graph, unnamed_option<Number>()) {}
+  template <std::integral Number>
+  Graph(LogicalGraph& graph, TensorStore<R>&, Number, BindOptions const& = {})
+      : Graph(graph, unnamed_option<Number>()) {}
 
   /// Says why not, on anything else.
   template <class Other>
@@ -199,6 +213,12 @@ template <Runtime R> class Graph {
 
  private:
   static CompiledGraph<R> refused();  // declared only: no program that calls it compiles
+  template <class Number> static CompiledGraph<R> unnamed_option() {
+    static_assert(sizeof(Number) == 0,
+                  "options of a Graph stand in braces, by their names: "
+                  "Graph run(graph, runtime, {.tile = 128})");
+    return refused();
+  }
 
   std::unique_ptr<TensorStore<R>> own_;
   LogicalGraph* graph_;

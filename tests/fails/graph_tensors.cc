@@ -8,6 +8,9 @@
 // error: an_option_is_misspelt_or_of_another_type|no viable constructor or deduction guide for deduction of template arguments of 'Graph'
 // error: a Graph<R> is on an R or a TensorStore<R>, .* or a temporary
 // error: tensors of a Graph go by their nodes: of a name it is run\[graph\.at
+// error: options of a Graph stand in braces, by their names: Graph run\(graph, runtime, \{\.tile = 128\}\)
+// error: options of a Graph stand in braces, by their names
+// error: an_option_is_misspelt_or_of_another_type|no matching constructor for initialization of .*Graph<
 // SPDX-License-Identifier: BSD-3-Clause
 // Mistakes with tensors of a Graph.
 #include "nntile/graph/graph.hh"
@@ -44,7 +47,15 @@ int main() {
   Graph<Serial> const other(graph, Serial());
 #elif NNTILE_FAIL == 10
   run["x"] = std::vector<float>(3);
+#elif NNTILE_FAIL == 11
+  Graph<Serial> const other(graph, runtime, 128);
+#elif NNTILE_FAIL == 12
+  TensorStore<Serial> store(runtime);
+  Graph const other(graph, store, 128);
+#elif NNTILE_FAIL == 13
+  Graph<Serial> const other(graph, runtime, {.tile = 3}, {.traced = true});
 #else
   run[y] = run[x].read<float>();
+  Graph const other(graph, runtime, {.tile = 3}, {.trace = true});
 #endif
 }
