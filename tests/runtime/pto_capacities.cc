@@ -65,7 +65,7 @@ TEST_CASE("up to max_buffers PTO calls take no memory", "[runtime][pto_capacitie
   options.heap_size = 1 << 16;
   options.max_buffers = 10 * buffers + 1;
   Pto pto(options);
-  pto.register_kernel(0, "add_one", add_one, nullptr, false);
+  pto.register_kernel(0, "add_one", add_one, nullptr);
   AllocationCount const allocations;
   run(pto, buffers, own);
   CHECK(allocations.calls() == 0);

@@ -97,7 +97,7 @@ template <class Policy = RingPolicy> class PtoRuntime : public ::Runtime {
   }
 
   void register_kernel(std::int32_t id, char const* name, PtoKernel kernel, void* context,
-                       bool asynchronous) {
+                       bool asynchronous = false) {
     auto const inside = ring_.drive("pto_register_kernel");
     kernels_.add(id, name, kernel, context, asynchronous);
   }
