@@ -61,8 +61,9 @@ struct Job {
 };
 
 /// The tasks that a rank goes through to plan its part: all tasks; all, of which those of others
-/// have no arguments, as far as rules say which they are; or those of a thin job.
-enum class PartOf { whole_job, own_arguments, thin_job };
+/// have no arguments, as far as rules say which they are; those of a thin job; or those of one that
+/// has few rows.
+enum class PartOf { whole_job, own_arguments, thin_job, thin_rows };
 
 /// The tile that is best on one rank; where it has not the room that ranks have together, the one
 /// that needs least. Throws PlanError.
@@ -96,9 +97,12 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   passes::HomePass places(plan, graph, options, mesh, cuts);
   places.place();
   std::optional<passes::ThinJob> thin;
-  if (part == PartOf::thin_job) thin = places.thin(rank);
+  if (part == PartOf::thin_job || part == PartOf::thin_rows) thin = places.thin(rank);
   passes::ThinJob* const of = thin ? &*thin : nullptr;
   passes::OwnTiles const own(plan, mesh, rank, places.cuts());
+  if (part == PartOf::thin_rows) thin->rows = own.rows(thin->axis);
+  if (part == PartOf::thin_rows) thin->rows.note_readers(plan, graph);
+  if (part == PartOf::thin_rows) thin->last = {thin->coordinates, thin->own};
   plan = passes::to_tasks(std::move(plan), graph, options, of,
                           part == PartOf::whole_job ? nullptr : &own);
   std::vector<TileHome> homes = places.deal();
@@ -137,7 +141,8 @@ inline PlanData part_of(LogicalGraph const& graph, PlanOptions const& options, i
     }
   };
   std::optional<PlanData> part;
-  if (thin) part = try_part(PartOf::thin_job);
+  if (thin && !mesh.is_line()) part = try_part(PartOf::thin_rows);
+  if (thin && !part) part = try_part(PartOf::thin_job);
   if (!part) part = try_part(PartOf::own_arguments);
   PlanData plan = part ? std::move(*part) : part_of(graph, options, mesh, rank, PartOf::whole_job);
   return passes::place(passes::locate(std::move(plan), graph, options), graph, options);

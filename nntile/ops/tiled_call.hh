@@ -40,7 +40,7 @@ struct TileTask {
 };
 
 /// The tiles that a walk visits of an axis of which others are left out: the first ones, a run
-/// behind them, and the last ones.
+/// behind them, and the last ones, if there are any.
 struct TileSample {
   static constexpr std::size_t none = ~std::size_t{0};
   std::size_t axis = none;    // of the table; none: all tiles of all axes
@@ -55,7 +55,7 @@ struct TileSample {
   /// The next tile; -1 behind the last.
   Index next(Index tile) const {
     if (has(++tile)) return tile < count ? tile : -1;
-    return tile < begin ? begin : last;
+    return tile < begin ? begin : last < count ? last : -1;
   }
   /// Whether none from a tile to another is one of the run, or of the ends: groups of all others
   /// are summed in blocks.
@@ -91,6 +91,7 @@ struct TiledCall {
   /// each.
   inplace_vector<Index, max_axes> groups = {};
   TileSample sample = {};
+  TileSample rows = {};     // of another axis, over which no phase sums
   Mode mode = Mode::exact;  // in fast mode tasks that accumulate may commute
 
   Index const* units() const { return column_units.size() == 0 ? nullptr : column_units.data(); }

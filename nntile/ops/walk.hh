@@ -48,6 +48,7 @@ class Emitter final : public TileSink {
   Index next(TileRange const& range, std::size_t axis) const override {
     Index const tile = range.axis(axis).tile;
     if (axis == call_.sample.axis) return call_.sample.next(tile);
+    if (axis == call_.rows.axis) return call_.rows.next(tile);
     return tile + 1 < range.tiles(axis) ? tile + 1 : -1;
   }
 
@@ -301,6 +302,7 @@ inline bool next(TiledCall const& call, TileRange& range, std::uint32_t axes,
     }
     bool const all = id != call.sample.axis || (range.canonical_group != TileRange::no_group);
     Index const after = !all                           ? call.sample.next(axis.tile)
+                        : id == call.rows.axis         ? call.rows.next(axis.tile)
                         : axis.tile < window.last_tile ? axis.tile + 1
                                                        : -1;
     take_tile(call, range, id, after >= 0 ? after : window.first_tile, window, one);

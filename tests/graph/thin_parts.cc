@@ -52,10 +52,10 @@ class Whole {
     return compare({0, 1, mesh_.ranks() / 3, mesh_.ranks() / 2 + 1, mesh_.ranks() - 1}, of);
   }
   /// Compares those of all ranks.
-  bool compare_all() {
+  bool compare_all(PartOf of = PartOf::thin_job) {
     std::set<int> ranks;
     for (int rank = 0; rank < mesh_.ranks(); ++rank) ranks.insert(rank);
-    return compare(ranks, PartOf::thin_job);
+    return compare(ranks, of);
   }
   /// Reasons why parts are not those of thin jobs.
   std::set<std::string> const& why() const { return why_; }
@@ -151,6 +151,7 @@ TEST_CASE("a part of two axes of a thin job is the part of the job", "[graph][pa
     Index tile = 1;  // of the batch
     bool words = true;
     std::uint32_t keep_received = PlanOptions::to_last_reader;
+    double clip = 1;
   };
   for (Of const& of : std::vector<Of>{
            {"fsdp", {{"tensor", 2}, {"data", 6}}, fsdp()},
@@ -158,6 +159,11 @@ TEST_CASE("a part of two axes of a thin job is the part of the job", "[graph][pa
            {"data nearest", {{"data", 8}, {"tensor", 2}}, zero1(), 2, DType::bf16},
            {"ddp", {{"tensor", 4}, {"data", 5}}, ddp(), 2, DType::fp32, 1, false},
            {"fewer batches", {{"tensor", 4}, {"data", 3}}, fsdp()},
+           {.name = "fsdp, not clipped",
+            .mesh = {{"tensor", 4}, {"data", 5}},
+            .rules = fsdp(),
+            .each = 1,
+            .clip = 0},
            {"pairs", {{"tensor", 2}, {"data", 6}}, fsdp(), 4, DType::fp32, 2}}) {
     if (sanitized && of.each > 1) continue;
     INFO(of.name);
@@ -170,6 +176,7 @@ TEST_CASE("a part of two axes of a thin job is the part of the job", "[graph][pa
     sizes.config.vocab = 512;
     sizes.config.heads = 4;
     sizes.config.dtype = of.dtype;
+    sizes.clip = of.clip;
     sizes.numerics.groups = {
         {"batch", static_cast<int>(sizes.batch)}, {"head", tensor}, {"hidden", tensor}};
     if (of.words) sizes.numerics.groups.push_back({"vocab", tensor});
@@ -180,6 +187,7 @@ TEST_CASE("a part of two axes of a thin job is the part of the job", "[graph][pa
     options.keep_received = of.keep_received;
     Whole whole(step.graph, options);
     CHECK(whole.compare_all());
+    CHECK(whole.compare_all(PartOf::thin_rows));
     CHECK(whole.why() == std::set<std::string>());
   }
 }
@@ -292,7 +300,7 @@ TEST_CASE("parts of random graphs on two axes are those of the whole job", "[gra
   char const* const asked = std::getenv("NNTILE_RANDOM_THIN");
   std::uint64_t const seeds =
       asked != nullptr ? std::strtoull(asked, nullptr, 10) : (sanitized ? 12 : 60);
-  std::size_t thin = 0, jobs = 0;
+  std::size_t thin = 0, rows = 0, jobs = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     std::minstd_rand random(static_cast<std::uint32_t>(seed));
@@ -324,11 +332,13 @@ TEST_CASE("parts of random graphs on two axes are those of the whole job", "[gra
       Whole whole(drawn.graph, options);
       ++jobs;
       thin += whole.compare_all() ? 1 : 0;
+      rows += whole.compare_all(PartOf::thin_rows) ? 1 : 0;
     } catch (PlanError const&) {  // rules that share nothing out, or cut what stays whole
     }
   }
   CHECK(jobs * 3 > seeds);
   CHECK(thin * 5 > jobs);
+  CHECK(rows * 5 > jobs);
 }
 
 TEST_CASE("a thin job has hardly more tasks than its rank", "[graph][parts]") {
@@ -356,6 +366,23 @@ TEST_CASE("a thin job of two axes does not grow with the longer one", "[graph][p
         detail::job_of(step.graph, options, mesh, 9, PartOf::thin_job).plan.tasks.size());
   }
   CHECK(tasks[1] < tasks[0] + tasks[0] / 4);
+}
+
+TEST_CASE("a thin job of few rows has half the tasks of one with eight", "[graph][parts]") {
+  TinyGpt sizes{.batch = 16};
+  sizes.config.heads = 8;
+  sizes.clip = 0;
+  sizes.numerics.groups = {{"batch", 16}, {"head", 8}, {"hidden", 8}};
+  TinyGptGraph const step(sizes);
+  PlanOptions options{.tile = 64, .cuts = {{"batch", {1}}, {"head", {1}}}};
+  options.mesh = {{"tensor", 8}, {"data", 16}};
+  options.rules = product({tensor_parallel(), fsdp()});
+  options.rules.insert(options.rules.begin(), {.axis = "vocab"});
+  passes::MeshShape const mesh(options.mesh);
+  auto const tasks = [&](PartOf of) {
+    return detail::job_of(step.graph, options, mesh, 43, of).plan.tasks.size();
+  };
+  CHECK(tasks(PartOf::thin_rows) * 2 < tasks(PartOf::thin_job));
 }
 
 TEST_CASE("a part of two axes needs no arguments of other ranks' tasks", "[graph][parts]") {

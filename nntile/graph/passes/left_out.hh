@@ -66,6 +66,27 @@ class LeftOut {
   std::uint16_t window_ = 0;
 };
 
+/// The ranks, at all coordinates, that add the terms of the sum to which the last such task adds.
+class SumTerms {
+ public:
+  /// A task that adds a term at ranks of a box. Throws NotThin where others do not.
+  void add(PlannedTask const& task, RankBox box, std::size_t axis) {
+    box.at[axis] = RankBox::all;
+    if (has(task) && !(box_ == box)) throw NotThin{"terms at other ranks"};
+    node_ = task.node, tile_ = task.tile, box_ = box;
+  }
+  RankBox const& of(PlannedTask const& task) const {
+    if (!has(task)) throw NotThin{"terms at unknown ranks"};
+    return box_;
+  }
+
+ private:
+  bool has(PlannedTask const& task) const { return node_ == task.node && tile_ == task.tile; }
+
+  std::uint32_t node_ = no_id, tile_ = 0;
+  RankBox box_ = {};
+};
+
 /// Tests that the coordinates of a cycle run their tasks at the same ranks of the other axes.
 class AlikeTurns {
  public:
@@ -81,6 +102,19 @@ class AlikeTurns {
     if (first_.empty()) return;  // sums of groups, in blocks
     if (turn_ == first_.size() || !(first_[turn_++] == box))
       throw NotThin{"coordinates that do not do alike"};
+  }
+
+  /// The ranks at which a task runs whose turn is next, as the first coordinate ran it. Throws
+  /// NotThin.
+  RankBox next(PlannedTask const& task, std::size_t axis) const {
+    int const at = task.location.rank - 1;
+    bool const follows =
+        at > 0 && at >= at_ && task.hints == 0 && window_ == 0 && task.node == node_;
+    std::size_t const turn = at == at_ ? turn_ : 0;
+    if (!follows || turn >= first_.size()) throw NotThin{"a turn that the first has not had"};
+    RankBox box = first_[turn];
+    box.at[axis] = static_cast<std::int16_t>(at);
+    return box;
   }
 
  private:

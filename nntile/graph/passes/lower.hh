@@ -11,6 +11,7 @@
 
 #include "nntile/core/dynamic_array.hh"
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/buffers.hh"
 #include "nntile/graph/passes/chunks.hh"
 #include "nntile/graph/passes/own_tiles.hh"
 #include "nntile/graph/passes/thin.hh"
@@ -19,68 +20,6 @@
 #include "nntile/ops/walk.hh"
 
 namespace nntile::passes {
-
-/// Adds the buffers of a tensor's tiles to a plan; of a thin job those of tiles that it has.
-inline void add_buffers(PlanData& plan, std::uint32_t id, ThinJob const* thin = nullptr) {
-  PlannedTensor& tensor = plan.tensors[id];
-  tensor.first_buffer = static_cast<std::uint32_t>(plan.buffers.size());
-  if (!tensor.used || tensor.storage == Storage::view) return;
-  if (PlannedTensor const* const like = tensor.base == no_id ? nullptr : &plan.tensors[tensor.base];
-      like != nullptr && like->storage != Storage::view && like->dtype == tensor.dtype) {
-    tensor.buffer_count = like->buffer_count;  // a sum of groups is tiled as its result
-    for (std::uint32_t i = 0; i < like->buffer_count; ++i) {
-      PlannedBuffer const& buffer = plan.buffers[like->first_buffer + i];
-      plan.buffers.push_back(
-          {.tensor = id, .tile = buffer.tile, .bytes = buffer.bytes, .tail = buffer.tail});
-    }
-    return;
-  }
-  std::size_t const rank = tensor.tiling.rank();
-  int const cut = thin == nullptr ? ThinJob::uncut : thin->cut[id];
-  TileSample const sample = cut < 0 ? TileSample{} : thin->sample(tensor.tiling, cut);
-  Shape at, extent, before;
-  for (std::size_t d = 0; d < rank; ++d)
-    at.push_back(0), extent.push_back(tensor.tiling.axis(d).size(0));
-  Index payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
-  Index tile = 0;
-  for (bool more = true; more;) {
-    if (!(extent == before)) payload = tile_bytes(extent, tensor.dtype, tensor.column_unit);
-    before = extent;
-    Index const bytes = buffer_bytes(payload);
-    plan.buffers.push_back({.tensor = id,
-                            .tile = static_cast<std::uint32_t>(tile),
-                            .bytes = bytes,
-                            .tail = static_cast<std::uint8_t>(bytes - payload)});
-    more = false;
-    for (std::size_t d = 0; d < rank && !more; ++d) {
-      AxisTiling const& axis = tensor.tiling.axis(d);
-      Index next = at[d] + 1;
-      if (sample.axis == d) next = sample.next(at[d]);
-      more = next > 0 && next < axis.count();
-      at[d] = more ? next : 0;
-      extent[d] = axis.size(at[d]);
-    }
-    tile = cut < 0 ? tile + 1 : tensor.tiling.number(at);
-  }
-  tensor.buffer_count = static_cast<std::uint32_t>(plan.buffers.size()) - tensor.first_buffer;
-}
-
-/// Fills in the buffers of the graph's tensors; of a thin job those that it has.
-inline PlanData add_buffers(PlanData plan, ThinJob const* thin = nullptr) {
-  Index tiles = 0;
-  for (PlannedTensor const& tensor : plan.tensors)
-    if (thin == nullptr && tensor.used && tensor.storage != Storage::view) {
-      Index const more = tensor.tiling.tile_count();
-      if (more > AxisTiling::most - tiles)
-        throw PlanError(concat("plan '", plan.name, "': with the ", more, " of '", tensor.name,
-                               "' it has more than ", AxisTiling::most,
-                               " tiles; use larger ones: PlanOptions::tile, or cuts"));
-      tiles += more;
-    }
-  plan.buffers.reserve(static_cast<std::size_t>(tiles + tiles / 8));  // and hidden operands
-  for (std::uint32_t t = 0; t < plan.tensors.size(); ++t) add_buffers(plan, t, thin);
-  return plan;
-}
 
 /// Walks the nodes of a plan and notes what it visits. One object a plan.
 class LowerPass final : private TileVisitor {
@@ -105,11 +44,11 @@ class LowerPass final : private TileVisitor {
     bool const given = tensor.attributes.persistent || tensor.attributes.external;
     written_.resize(tensor.first_buffer + std::size_t{tensor.buffer_count}, given);
   }
-  /// Adds a hidden tensor, which is cut along the dimension as its tasks are.
-  std::uint32_t add(PlannedTensor tensor, int cut) {
+  /// Adds a hidden tensor, which is cut along the dimensions as its tasks are.
+  std::uint32_t add(PlannedTensor tensor, int cut, int rows) {
     auto const id = static_cast<std::uint32_t>(plan_.tensors.size());
     plan_.tensors.push_back(std::move(tensor));
-    if (thin_ != nullptr) thin_->cut.push_back(cut);
+    if (thin_ != nullptr) thin_->cut.push_back(cut), thin_->rows.add(rows);
     add_buffers(plan_, id, thin_);
     note_buffers(plan_.tensors[id]);
     return id;
@@ -127,6 +66,7 @@ class LowerPass final : private TileVisitor {
     cut_axis_ = thin_ == nullptr ? TileSample::none : thin_->axis_of(op);
     if (cut_axis_ != TileSample::none) call_.sample = thin_->sample(call_, cut_axis_);
     if (own_ != nullptr) others_ = OthersTasks(*own_, op, call_);
+    if (thin_ != nullptr) thin_rows(op, position, declared);
     node_ = position;
     kernel_ = kernel(*op.info, op.element, op.second);
     operands_.assign(op.operands);
@@ -142,6 +82,16 @@ class LowerPass final : private TileVisitor {
     steps_.clear();
     note_canonical(op);
     walk(call_, *this);
+  }
+
+  void thin_rows(OpNode const& op, std::size_t position, Operands const& declared) {
+    bool const sampled = call_.sample.axis != TileSample::none;
+    auto const at = static_cast<std::uint32_t>(position);
+    rows_axis_ = thin_->rows.begin(op, at, declared, plan_, thin_->cut, sampled);
+    if (rows_axis_ != TileSample::none)
+      call_.rows = thin_->rows.sample(*call_.tilings[rows_axis_], rows_axis_);
+    if (thin_->last.begin(plan_, op, declared, call_.sample.axis))
+      call_.sample.last = call_.sample.count;
   }
 
   /// Puts the extents that the tilings have in place of names, and checks what adding the op could
@@ -202,15 +152,16 @@ class LowerPass final : private TileVisitor {
     tensor.name = concat(plan_.tensors[op.operands.back()].name, ".", call_.operands[operand].name);
     tensor.dtype = dtype_of_kind(call_.operands[operand].kind, {op.element, op.second});
     std::vector<AxisTiling> dimensions;
-    int cut = ThinJob::uncut;
+    int cut = ThinJob::uncut, rows = cut;
     for (auto const axis : op.axes.operands[operand]) {
       if (axis == cut_axis_) cut = static_cast<int>(dimensions.size());
+      if (axis == rows_axis_) rows = static_cast<int>(dimensions.size());
       dimensions.push_back(*call_.tilings[axis]);
     }
     tensor.tiling = Tiling(std::move(dimensions));
     tensor.column_unit = call_.column_units[operand];
     tensor.used = true;
-    return add(std::move(tensor), cut);
+    return add(std::move(tensor), cut, rows);
   }
 
   /// The hidden tensor of a result's sums at a level of the tree's stack, made when it is first
@@ -226,8 +177,10 @@ class LowerPass final : private TileVisitor {
     tensor.column_unit = call_.column_units[operand];
     tensor.used = true;
     tensor.base = operands_[operand];
-    std::uint32_t const id =
-        add(std::move(tensor), thin_ == nullptr ? ThinJob::uncut : thin_->cut[tensor.base]);
+    std::uint32_t const of = tensor.base;
+    std::uint32_t const id = thin_ == nullptr
+                                 ? add(std::move(tensor), ThinJob::uncut, ThinJob::uncut)
+                                 : add(std::move(tensor), thin_->cut[of], thin_->rows.cut_of(of));
     partials_.push_back({operand, level, id});
     return id;
   }
@@ -277,7 +230,12 @@ class LowerPass final : private TileVisitor {
   }
 
   void visit(TileTask const& tile) override {
+    bool const own_row = is_own_row(tile.range);
+    if (!own_row && tile.combines) return;
     PlannedTask task;
+    bool const sampled = call_.sample.axis != TileSample::none;
+    if (sampled) mark(task, tile);
+    if (!own_row && (task.priority > 0 || task.location.rank != thin_->own + 1)) return;
     task.node = static_cast<std::uint32_t>(node_);
     OpInfo const& op = tile.combines ? *combine_op : *call_.op;
     task.kernel = tile.combines ? kernel(op, combine_dtype(call_, tile), combine_dtype(call_, tile))
@@ -288,10 +246,7 @@ class LowerPass final : private TileVisitor {
       task.args = no_id;
     else
       describe(task, tile);
-    if (call_.sample.axis != TileSample::none) {
-      mark(task, tile);
-      add_levels(tile);
-    }
+    if (sampled) add_levels(tile);
     std::span<Use<BufferId>> const uses = tile.steps.empty() ? list(tile.uses) : list(tile.steps);
     task.use_count = static_cast<std::uint8_t>(uses.size());
     for (Use<OperandTile> const& use : tile.uses) {
@@ -380,6 +335,12 @@ class LowerPass final : private TileVisitor {
     written_.push_back(false);
     left_out_[base].insert(place, added);
     return added;
+  }
+
+  /// Whether a task is of the rank's own row, or of an op that has those of all.
+  bool is_own_row(TileRange const& range) const {
+    return rows_axis_ == TileSample::none ||
+           thin_->rows.is_own(call_.rows.count, range.axis(rows_axis_).tile);
   }
 
   /// Notes in a task of a sampled call where it is along the axis of the mesh.
@@ -476,7 +437,8 @@ class LowerPass final : private TileVisitor {
   std::vector<TileTask::Step> steps_;  // of its last task that has any,
   std::size_t blocks_ = 0;             // and the place of their blocks in the thin job
   std::size_t node_ = 0;
-  std::size_t cut_axis_ = TileSample::none;  // of the call, over the axis of a thin job's mesh
+  std::size_t cut_axis_ = TileSample::none;   // of the call, over the axis of a thin job's mesh,
+  std::size_t rows_axis_ = TileSample::none;  // over its rows, where the op is thinned
   std::uint32_t kernel_ = 0;
 };
 

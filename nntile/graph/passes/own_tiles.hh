@@ -20,6 +20,7 @@ namespace nntile::passes {
 /// A rank's coordinates, and the dimensions that rules cut over the axes of the mesh.
 struct OwnTiles {
   struct Cut {
+    std::size_t axis = 0;  // of the mesh
     int coordinates = 1, own = 0;
     std::vector<int> of = {};  // by the graph's tensors: the dimension; negative: none
   };
@@ -30,7 +31,7 @@ struct OwnTiles {
            std::vector<std::array<int, max_mesh_axes>> const& dimensions) {
     for (std::size_t a = 0; a < mesh.axes(); ++a) {
       if (mesh.axis(a).size == 1) continue;
-      Cut cut{mesh.axis(a).size, mesh.coordinate(rank, a)};
+      Cut cut{a, mesh.axis(a).size, mesh.coordinate(rank, a)};
       for (std::size_t t = 0; t < dimensions.size(); ++t) {
         PlannedTensor const& tensor = plan.tensors[t];
         bool const view = tensor.storage == Storage::view;
@@ -42,6 +43,12 @@ struct OwnTiles {
       }
       cuts.push_back(std::move(cut));
     }
+  }
+  /// The rows of a mesh of two axes, of which a thin job is along one.
+  ThinRows rows(std::size_t along) const {
+    if (cuts.size() != 2) return {};
+    Cut const& cut = cuts[cuts[0].axis == along ? 1 : 0];
+    return {cut.axis, cut.coordinates, cut.own, cut.of};
   }
 };
 

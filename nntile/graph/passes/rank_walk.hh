@@ -4,7 +4,6 @@
 // them.
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -108,10 +107,11 @@ class RankWalk {
   template <class Sink>
   void visit(PlannedTask const& task, std::size_t t, Spread& spread, Sink& sink) {
     auto const uses = plan_.uses_of(task);
-    bool const cut = task.location.rank > 0;  // of a thin job
     for (Use<BufferId> const& use : uses)
       if (!read_by_.empty() && reads(use.access)) drop_old(use.handle, task.node);
     RankBox const box = place(t, uses);
+    bool const cut =  // of a thin job
+        task.location.rank > 0 && !thin_->rows.only_reads(task.node, box);
     bool const alike = places_.alike(uses, targets_[t].open);
     if (thin_ != nullptr) check_reads(uses, box);
     if (cut && !thin_->line) note_turn(task, uses, box);
@@ -159,6 +159,7 @@ class RankWalk {
   RankBox place(std::size_t t, std::span<Use<BufferId> const> uses) {
     TaskPlace place = targets_[t].place();
     if (place.open == 0) return place.box;
+    if (thin_ != nullptr && is_of_last(uses)) return turns_.next(plan_.tasks[t], thin_->axis);
     if (thin_ != nullptr) check_known(uses);
     if (places_.alike(uses, place.open))
       return place_open(t, place, uses, [&](std::uint32_t b, int rank) {
@@ -335,10 +336,15 @@ class RankWalk {
   /// says when it is sent.
   void check_reads(std::span<Use<BufferId> const> uses, RankBox const& box) const {
     for (Use<BufferId> const& use : uses) {
-      if (!reads(use.access) || !is_cut(use.handle)) continue;
+      if (!reads(use.access)) continue;
+      if (is_of_row(use.handle) &&
+          box.at[thin_->rows.axis] != homes_[use.handle].box.at[thin_->rows.axis])
+        throw NotThin{"a task that reads what other rows compute"};
+      if (!is_cut(use.handle)) continue;
       int const at = homes_[use.handle].box.at[thin_->axis];
-      if (at != RankBox::all && !thin_->has(at) && box.at[thin_->axis] != at &&
-          written_[plan_.buffers[use.handle].tensor])
+      std::uint32_t const of = plan_.buffers[use.handle].tensor;
+      bool const left_out = !thin_->has(at) || thin_->last.leaves_out(of, at);
+      if (at != RankBox::all && left_out && box.at[thin_->axis] != at && written_[of])
         throw NotThin{"a task that reads what other coordinates compute"};
     }
   }
@@ -357,21 +363,11 @@ class RankWalk {
   void note_turn(PlannedTask const& task, std::span<Use<BufferId> const> uses, RankBox const& box) {
     turns_.visit(task, box, thin_->axis);
     for (Use<BufferId> const& use : uses)
-      if (writes(use.access) && !is_cut(use.handle)) return note_term(task, box);
-  }
-  void note_term(PlannedTask const& task, RankBox box) {
-    box.at[thin_->axis] = RankBox::all;
-    if (has_term(task) && !(term_.box == box)) throw NotThin{"terms at other ranks"};
-    term_ = {task.node, task.tile, box};
-  }
-  bool has_term(PlannedTask const& task) const {
-    return term_.node == task.node && term_.tile == task.tile;
+      if (writes(use.access) && !is_cut(use.handle)) return terms_.add(task, box, thin_->axis);
   }
   /// The ranks, at all coordinates, that add the terms of a sum.
   RankBox term_of(PlannedTask const& task) const {
-    if (thin_->line) return {};
-    if (!has_term(task)) throw NotThin{"terms at unknown ranks"};
-    return term_.box;
+    return thin_->line ? RankBox{} : terms_.of(task);
   }
   RankBox box_of(int rank) const {
     RankBox box;
@@ -390,9 +386,23 @@ class RankWalk {
   }
   /// Requires that the ranks are known that have what an open task reads.
   void check_known(std::span<Use<BufferId> const> uses) const {
-    for (Use<BufferId> const& use : uses)
+    for (Use<BufferId> const& use : uses) {
       if (reads(use.access) && is_cut(use.handle) && !valid_.known(use.handle))
         throw NotThin{"a task that runs where other coordinates have its tiles"};
+      if (reads(use.access) && is_of_row(use.handle))
+        throw NotThin{"a task that runs where other rows have its tiles"};
+    }
+  }
+  /// Whether a task reads what the last coordinate computes, whose tasks are left out.
+  bool is_of_last(std::span<Use<BufferId> const> uses) const {
+    return std::any_of(uses.begin(), uses.end(), [&](Use<BufferId> const& use) {
+      return reads(use.access) && thin_->last.leaves_out(plan_.buffers[use.handle].tensor,
+                                                         homes_[use.handle].box.at[thin_->axis]);
+    });
+  }
+  /// Whether a value comes from tasks of another row that are left out.
+  bool is_of_row(std::uint32_t b) const {
+    return thin_->rows.leaves_out(plan_.buffers[b].tensor, homes_[b].box);
   }
   /// A task of a coordinate that a thin job leaves out, or of a block of them: the sums that it
   /// stands for are at the rank of the block that is nearest to their target, as choosing between
@@ -411,7 +421,7 @@ class RankWalk {
       RankBox box = term;
       if (task.priority > 0) {
         int const wanted = wanted_rank(blocks_.back());
-        at = nearest(at, task.priority - 1, mesh_.coordinate(wanted, thin_->axis));
+        at = ThinJob::nearest(at, task.priority - 1, mesh_.coordinate(wanted, thin_->axis));
         if (!thin_->line) box = box_of(mesh_.nearest(term, wanted));
         blocks_.pop_back();
       }
@@ -436,7 +446,7 @@ class RankWalk {
     if (thin_->line) at = at_coordinate(one, at.at[thin_->axis]);
     for (std::size_t s = 0; s < blocks.size(); ++s) {
       int const here = at.at[thin_->axis],
-                there = nearest(blocks[s].first, blocks[s].last, wanted_at);
+                there = ThinJob::nearest(blocks[s].first, blocks[s].last, wanted_at);
       if (here == thin_->own) {
         auto const two = uses.subspan(2 * s, 2);
         put(two[blocks[s].use].handle, at_coordinate(one, there), task.node);
@@ -459,31 +469,15 @@ class RankWalk {
     written_by_[b] = node;
     dropped_[b] = false;
   }
-  /// Of the coordinates from one to another the one nearest to the one where a sum is wanted.
-  static int nearest(int first, int last, int wanted) {
-    auto bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(first ^ last)));
-    int best = bit == 0 ? first : first & ~(2 * bit - 1);  // the bits that all of them have
-    for (; bit > 0; bit /= 2) {                            // taken where one of them has it
-      int const with = best | (wanted & bit);
-      best = with <= last && (with | (bit - 1)) >= first ? with : with ^ bit;
-    }
-    return best;
-  }
 
   PlanData const& plan_;
   MeshShape const& mesh_;
   std::vector<TileHome> const& homes_;  // of all buffers
   std::uint32_t const keep_received_;
-  /// Of the last task that adds terms of a coordinate: its ranks, at all coordinates.
-  struct Term {
-    std::uint32_t node = no_id, tile = 0;
-    RankBox box = {};
-  };
-
   ThinJob const* thin_;
   LeftOut left_out_{thin_};
   AlikeTurns turns_;
-  Term term_;
+  SumTerms terms_;
   std::vector<bool> written_;  // of a thin job: tensors of which some task writes tiles
   FixedPlaces places_;
   std::vector<Target> targets_;  // by task

@@ -201,6 +201,9 @@ class Spread {
     if (thin_ != nullptr && task.location.rank > 0 && !writes(use.access) &&
         thin_->cut[plan_.buffers[use.handle].tensor] < 0)
       box.at[thin_->axis] = RankBox::all;
+    if (thin_ != nullptr && reads(use.access) &&
+        thin_->rows.all_read(task.node, plan_.buffers[use.handle].tensor))
+      box.at[thin_->rows.axis] = RankBox::all;
     return box;
   }
   void add(std::uint32_t b, Reader const& reader) {

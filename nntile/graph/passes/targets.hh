@@ -226,6 +226,8 @@ class TargetPass {
                !for_all);
           if (task.location.rank > 0 && !rooted && wanted.root != no_id && !is_cut(use.handle))
             trees_[wanted.root].passed_on = true;
+          if (thin_ != nullptr && thin_->rows.all_read(task.node, plan_.buffers[use.handle].tensor))
+            want_in_rows(wanted, place.open);
         }
       }
     }
@@ -324,6 +326,12 @@ class TargetPass {
       wanted_[use.handle] = {places_.stored(use.handle) ? places_.home(use.handle) : RankBox{}};
     std::uint32_t const own = uses[1 - thin_->blocks_of(task)[0].use].handle;
     want(wanted_[own], target, target.open, false);
+  }
+  /// A value that all rows read.
+  void want_in_rows(Target& wanted, std::uint8_t open) const {
+    if (open != 0) throw NotThin{"a task of few rows that homes leave open"};
+    wanted.box.at[thin_->rows.axis] = Target::several;
+    wanted.spread = static_cast<std::uint8_t>(wanted.spread | 1u << thin_->rows.axis);
   }
   void note_block(std::span<Use<BufferId> const> uses) {
     for (std::size_t u = uses.size(); u-- > 0;) {

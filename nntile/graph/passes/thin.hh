@@ -2,30 +2,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Jobs without most of what other ranks do: what one rank has to go through to plan its part.
 
-#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "nntile/graph/logical.hh"
+#include "nntile/graph/passes/thin_last.hh"
+#include "nntile/graph/passes/thin_rows.hh"
 #include "nntile/graph/plan.hh"
 #include "nntile/ops/walk.hh"
 
 namespace nntile::passes {
-
-/// The runs of tiles in which an axis is shared out: the longer ones first.
-struct TileRuns {
-  Index tiles = 0, runs = 1;
-  /// The first tile of a run; of run number `runs` the end.
-  Index begin(Index run) const { return run * (tiles / runs) + std::min(run, tiles % runs); }
-  /// The run that a tile is in.
-  Index of(Index tile) const {
-    Index const longer = tiles % runs, least = tiles / runs;
-    return tile < longer * (least + 1) ? tile / (least + 1)
-                                       : longer + (tile - longer * (least + 1)) / least;
-  }
-};
 
 /// Thrown where the parts of a job do not follow from a thin one: the whole job is planned then.
 struct NotThin {
@@ -49,6 +38,7 @@ struct NotThin {
 /// here, with the uses of all: -1 - the place of its first block in place of a priority. What the
 /// rank adds of these the walk over ranks finds. Of several axes a job has all coordinates of the
 /// others, and the groups of the first and the last coordinate as its own: they have targets.
+/// Of two axes it may have fewer tasks by the laws of ThinRows and ThinLast.
 struct ThinJob {
   static constexpr int uncut = -1, irregular = -2;
 
@@ -59,6 +49,8 @@ struct ThinJob {
   bool line = true;  // whether all ranks are along the axis
   /// By tensor, hidden ones too: the dimension that is cut over the axis, or uncut.
   std::vector<int> cut = {};
+  ThinRows rows = {};
+  ThinLast last = {};
   std::uint16_t windows = 0;
   /// Coordinates, from one to another, whose sum a task adds to another or another to it: the tile
   /// of this of its two uses. No task stands for them.
@@ -79,12 +71,25 @@ struct ThinJob {
   bool has(Index coordinate) const {
     return coordinate == 0 || coordinate == own || coordinate + 1 == coordinates;
   }
+  /// Of the coordinates from one to another the one nearest to the one where a sum is wanted.
+  static int nearest(int first, int last, int wanted) {
+    auto bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(first ^ last)));
+    int best = bit == 0 ? first : first & ~(2 * bit - 1);  // the bits that all of them have
+    for (; bit > 0; bit /= 2) {                            // taken where one of them has it
+      int const with = best | (wanted & bit);
+      best = with <= last && (with | (bit - 1)) >= first ? with : with ^ bit;
+    }
+    return best;
+  }
   Index coordinate(Index tile, Index tiles) const { return TileRuns{tiles, coordinates}.of(tile); }
-  /// Whether the tasks of a tile of a tensor are left out.
+  /// Whether the tasks of a tile of a tensor may be left out.
   bool leaves_out(PlannedTensor const& tensor, std::uint32_t id, Index tile) const {
-    if (id >= cut.size() || cut[id] < 0) return false;
+    if (id >= cut.size()) return false;
+    if (rows.has_other(tensor, id, tile)) return true;
+    if (cut[id] < 0) return false;
     auto const d = static_cast<std::size_t>(cut[id]);
-    return !has(coordinate(tensor.tiling.position(tile)[d], tensor.tiling.axis(d).count()));
+    Index const at = coordinate(tensor.tiling.position(tile)[d], tensor.tiling.axis(d).count());
+    return !has(at) || last.is(at);
   }
 
   /// The axis of a call that is cut over the mesh's; none where there is none. Throws NotThin.
