@@ -220,6 +220,10 @@ TEST_CASE("a saved graph that is no graph is refused in one line", "[io][plan]")
                  "numerics has no 'groupz'"));
   CHECK(contains(graph_error(replaced(text, "\"phases\"", "\"phases apart\": true, \"phases\"")),
                  "a graph has no 'phases apart'"));
+  LogicalGraph sliced("sliced");
+  (void)sliced.slice(sliced.input({.shape = {2, 3}}, "x"), 0, 1, "row");
+  CHECK(contains(graph_error(replaced(graph_text(sliced), "\"base\"", "\"indices\": 0, \"base\"")),
+                 "a view has no 'indices'"));
   CHECK(contains(graph_error(replaced(text, "\"name\": \"x\"", "\"name\": \"w\"")),
                  "tensor 1, 'w', comes twice"));
   CHECK(contains(graph_error(replaced(text, "fp32", "fp33")), "dtype 'fp33' is unknown"));
