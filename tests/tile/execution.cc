@@ -49,10 +49,12 @@ TEST_CASE("hints of a call on tiles reach its task", "[tile][execution]") {
 
 TEST_CASE("tiles have no owner where no worker is a CPU's", "[tile][execution]") {
   ExecutionPolicy policy{.placement = Placement::owner_computes};
-  CHECK(hints_of(policy, {.tile = 5}, 0).worker == -1);
-  CHECK(hints_of(policy, {.tile = 5}, 2).worker == 1);
+  PlacedTask task{};
+  task.tile = 5;
+  CHECK(hints_of(policy, task, 0).worker == -1);
+  CHECK(hints_of(policy, task, 2).worker == 1);
   policy.workers = {7};
-  CHECK(hints_of(policy, {.tile = 5}, 0).worker == 7);
+  CHECK(hints_of(policy, task, 0).worker == 7);
 }
 
 TEST_CASE("hints of a call on tensors reach each tile task", "[tile][execution]") {
