@@ -70,8 +70,8 @@ class UdpSocket {
   int socket_;
 };
 
-/// Answers who asks with this one's token, and tells it farewell at the end, but not in a process
-/// that was forked since.
+/// Sends this rank's token in reply to each request, and a farewell at the end, but not in a
+/// process that was forked since.
 class Answers {
  public:
   explicit Answers(std::string const& host_name) {

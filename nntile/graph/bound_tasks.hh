@@ -177,9 +177,8 @@ class BoundTasks {
         report.workspace = static_cast<Index>(workspace(report.location.place));
   }
 
-  /// The bytes by which a rank tells the others of its messages: as many as PlanData::messages has,
-  /// and a sum over them that is 0 over all ranks where each that one sends is what another
-  /// receives.
+  /// The bytes that ranks exchange of their messages: PlanData::messages, and a sum of hashes that
+  /// is 0 over all ranks if each message is received as it is sent.
   std::vector<std::byte> messages() const {
     Messages own{plan_->data().messages};
     for (Transfer const& transfer : transfers_) {

@@ -100,9 +100,11 @@ inline Job job_of(LogicalGraph const& graph, PlanOptions options, passes::MeshSh
   if (part == PartOf::thin_job || part == PartOf::thin_rows) thin = places.thin(rank);
   passes::ThinJob* const of = thin ? &*thin : nullptr;
   passes::OwnTiles const own(plan, mesh, rank, places.cuts());
-  if (part == PartOf::thin_rows) thin->rows = own.rows(thin->axis);
-  if (part == PartOf::thin_rows) thin->rows.note_readers(plan, graph);
-  if (part == PartOf::thin_rows) thin->last = {thin->coordinates, thin->own};
+  if (part == PartOf::thin_rows) {
+    thin->rows = own.rows(thin->axis);
+    thin->rows.note_readers(plan, graph);
+    thin->last = {thin->coordinates, thin->own};
+  }
   plan = passes::to_tasks(std::move(plan), graph, options, of,
                           part == PartOf::whole_job ? nullptr : &own);
   std::vector<TileHome> homes = places.deal();

@@ -96,7 +96,7 @@ TEMPLATE_LIST_TEST_CASE("the first look for an address may come while buffers en
   for (int round = 0; round < 5; ++round) {
     TestType runtime;
     auto const kept = runtime.allocate(1);
-    for (int i = 0; i < 1'000; ++i) (void)runtime.allocate(1);  // the look takes its time
+    for (int i = 0; i < 1'000; ++i) (void)runtime.allocate(1);  // so that the search is long
     for (int i = 0; i < 200; ++i) {
       auto const buffer = runtime.allocate(2 * sizeof(long));
       test::submit(runtime, put_codelet, {{runtime.region(buffer, {0, 8, {}}), Access::write}}, 1L);

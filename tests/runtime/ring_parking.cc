@@ -216,7 +216,7 @@ struct Yard {
   }
 };
 
-/// The machine of one worker: tokens are open for the first few looks at them.
+/// The machine of one worker, whose tokens end after a few calls of `outstanding`.
 struct Closing {
   struct Scheduler {
     static std::uint32_t kind(std::uint32_t) { return 0; }

@@ -63,7 +63,7 @@ class LateRelease : public Forward<Serial> {
   std::deque<Adopted> adopted_;
 };
 
-/// Releases what it adopted when it is told to, against the law.
+/// A runtime that releases adopted memory in `release` alone, against the law.
 class NoRelease : public Forward<Serial> {
  public:
   Handle adopt(std::span<std::byte> bytes, Place place = host, Release release = {}) {
